@@ -1,0 +1,112 @@
+"""Encoder f: image -> h, and head g: h -> z; their start values, their file, and applying them frozen."""
+import hashlib
+import json
+import math
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import nn
+
+from stages.lib.stage import Refused
+from stages.lib.tables import replacing
+
+
+class Network(nn.Module):
+    """encoder: images in [0, 1], [B, 3, S, S] -> h [B, H]; head: h -> z [B, D] (before normalization)."""
+
+    def __init__(self, recipe, side):
+        super().__init__()
+        self.recipe, self.side = recipe, side
+        self.encoder = small(recipe["channels"], recipe["norm"], recipe["h"], side)
+        self.head = head(recipe["head"], recipe["h"], recipe["hidden"], recipe["z"])
+
+    def forward(self, images):
+        h = self.encoder(images)
+        return h, self.head(h)
+
+
+def small(channels, norm, width, side):
+    """3x3 convolutions of stride 2 with ReLU, then a linear layer to h with ReLU."""
+    layers, inputs = [], 3
+    for outputs in channels:
+        layers += [nn.Conv2d(inputs, outputs, 3, stride=2, padding=1), *normalization(norm, outputs), nn.ReLU()]
+        inputs, side = outputs, -(-side // 2)
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(inputs * side * side, width), nn.ReLU())
+
+
+def normalization(kind, channels):
+    """`group` normalizes inside an image and cannot leak the pairing; `batch` mixes the rows of a batch and can (MoCo, section 3.3)."""
+    return {"none": [], "group": [nn.GroupNorm(math.gcd(8, channels), channels)], "batch": [nn.BatchNorm2d(channels)]}[kind]
+
+
+def head(kind, inputs, hidden, outputs):
+    """`none` makes z = h; `linear` one layer; `mlp` one hidden layer (SimCLR, section 4.2)."""
+    if kind == "none":
+        return nn.Identity()
+    if kind == "linear":
+        return nn.Linear(inputs, outputs)
+    return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
+
+
+def start(recipe, side, seed):
+    """A Network with start values drawn from `seed` alone: U(-1/sqrt(fan_in), 1/sqrt(fan_in)), PyTorch's own rule for these layers."""
+    with torch.device("meta"):
+        network = Network(recipe, side)
+    network.to_empty(device="cpu")
+    generator = torch.Generator().manual_seed(seed)
+    for layer in network.modules():
+        if isinstance(layer, (nn.Conv2d, nn.Linear)):
+            bound = 1 / math.sqrt(layer.weight[0].numel())
+            nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
+            nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+        elif isinstance(layer, (nn.GroupNorm, nn.BatchNorm2d)):
+            layer.reset_parameters()
+    return network
+
+
+def save_network(path, network):
+    """Weights and buffers as `encoder.*` and `head.*`, with the recipe of the network in the file's metadata."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+    recipe = json.dumps({"encoder": network.recipe, "side": network.side}, sort_keys=True)
+    with replacing(path, "wb") as file:
+        file.write(save(tensors, {"recipe": recipe}))
+
+
+def load_network(path):
+    """The frozen Network in a file of `save_network`: eval mode, no gradients."""
+    try:
+        with safe_open(path, "pt") as file:
+            recipe = json.loads(file.metadata()["recipe"])
+            network = Network(recipe["encoder"], recipe["side"])
+            network.load_state_dict({name: file.get_tensor(name) for name in file.keys()})
+    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as fault:
+        raise Refused(f"{path}: not weights that this pipeline wrote ({type(fault).__name__}); rerun the run's pretrain stage") from None
+    return network.eval().requires_grad_(False)
+
+
+def fingerprint(network):
+    """sha256 over every weight and buffer, by name."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(network.state_dict().items()):
+        digest.update(name.encode() + tensor.cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+@torch.inference_mode()
+def apply(network, images, batch_size, report=lambda rows: None):
+    """h float32 [N, H] and z [N, D] of uint8 images [N, 3, S, S], in the order given, with a frozen network.
+
+    A checksum of weights and buffers before and after proves that nothing was learned meanwhile.
+    """
+    device = next(network.parameters()).device
+    before = fingerprint(network)
+    spaces = []
+    for first in range(0, len(images), batch_size):
+        rows = torch.from_numpy(np.ascontiguousarray(images[first : first + batch_size])).to(device)
+        spaces.append([space.float().cpu().numpy() for space in network(rows.float() / 255)])
+        report(len(rows))
+    if fingerprint(network) != before:
+        raise AssertionError("the frozen encoder changed while it was read out")
+    return [np.concatenate(parts) for parts in zip(*spaces, strict=True)]

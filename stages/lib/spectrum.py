@@ -1,0 +1,24 @@
+"""How many dimensions the rows of a matrix really use."""
+import numpy as np
+
+
+def entropy_rank(weights):
+    """exp of the entropy of non-negative `weights` scaled to sum 1; 0 where all are 0."""
+    total = weights.sum()
+    if total <= 0:
+        return 0.0
+    shares = weights[weights > 0] / total
+    return float(np.exp(-(shares * np.log(shares)).sum()))
+
+
+def effective_rank(rows):
+    """exp of the entropy of the eigenvalues of the covariance of `rows` [N, D] (centered), between 0 and min(N - 1, D).
+
+    0 for rows that are all equal, by definition. After Roy and Vetterli 2007. Differs: eigenvalues of the covariance
+    (squared singular values), the variance shares of a PCA.
+    """
+    rows = np.asarray(rows, dtype=np.float64)
+    centered = rows - rows.mean(axis=0)
+    noise = np.finfo(np.float64).eps * np.abs(rows).max(initial=0.0) * max(rows.shape)  # rounding left over by centering
+    values = np.linalg.svd(centered, compute_uv=False)
+    return entropy_rank(np.where(values > noise * np.sqrt(len(rows)), values, 0.0) ** 2)

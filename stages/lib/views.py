@@ -1,0 +1,160 @@
+"""Views: a batch of images -> the same batch under a policy's random augmentations, each image with its own draws.
+
+Every operation is a pure function of float images [B, 3, S, S] in [0, 1] and of one number per image; for the same
+numbers it equals torchvision's functional operation of that name. A policy is a mapping from operation to strength;
+an operation that it does not name is not applied. Order, fixed (torchvision shuffles the jitter's): geometry in one
+resampling (crop, flip, zoom, shift), brightness, contrast, saturation, hue, grayscale, swap, blur, noise.
+"""
+import math
+
+import torch
+import torch.nn.functional as F
+
+from stages.lib.draws import Draws
+
+LUMA = (0.2989, 0.587, 0.114)  # ITU-R 601-2, as torchvision's rgb_to_grayscale
+
+
+def pair_of_views(images, ids, policy, seed, epoch):
+    """Two independent views of each image, concatenated: row i pairs with row i + B.
+
+    images: uint8 [B, 3, S, S]; ids: int64 [B]; returns float32 [2B, 3, S, S] in [0, 1].
+    """
+    images = images.float() / 255
+    return torch.cat([view(images, Draws((seed, epoch, number), ids), policy) for number in (0, 1)])
+
+
+def view(images, draws, policy):
+    """One view of float images [B, 3, S, S] under `policy`, with random numbers from `draws`."""
+    if policy.keys() & {"crop", "flip", "zoom", "shift"}:
+        images = resample(images, *_geometry(draws, policy, images.shape[-1]))
+    if "jitter" in policy:
+        images = _jitter(images, draws, policy["jitter"])
+    if "grayscale" in policy:
+        images = where(draws.chance(policy["grayscale"]), grayscale(images), images)
+    if "swap" in policy:
+        images = where(draws.chance(policy["swap"]), images.flip(1), images)
+    if "blur" in policy:
+        low, high = policy["blur"]["sigma"]
+        blurred = gaussian_blur(images, draws.between(low, high), radius=min(math.ceil(3 * high), images.shape[-1] - 1))
+        images = where(draws.chance(policy["blur"]["probability"]), blurred, images)
+    if "noise" in policy:
+        images = (images + policy["noise"] * draws.normal(*images.shape[1:])).clamp_(0, 1)
+    return images
+
+
+def where(chosen, left, right):
+    """Rows of `left` where `chosen` [B] is true, of `right` elsewhere."""
+    return torch.where(chosen[:, None, None, None], left, right)
+
+
+def _geometry(draws, policy, side):
+    """A draw of crop box (top, left, height, width: whole pixels), mirror (bool), zoom (factor) and shift (pixels x, y), each [B]."""
+    zeros = torch.zeros_like(draws.uniform())
+    box = crop_box(draws, side, *policy["crop"]["scale"], *policy["crop"]["ratio"]) if "crop" in policy else (zeros, zeros, zeros + side, zeros + side)
+    mirror = draws.chance(policy["flip"]) if "flip" in policy else zeros.bool()
+    zoom = draws.between(*policy["zoom"]) if "zoom" in policy else zeros + 1
+    reach = policy.get("shift", 0)
+    shift = (draws.between(-reach, reach), draws.between(-reach, reach)) if "shift" in policy else (zeros, zeros)
+    return box, mirror, zoom, shift
+
+
+def crop_box(draws, side, scale_low, scale_high, ratio_low, ratio_high):
+    """Boxes of torchvision's RandomResizedCrop: area a fraction of the image's, aspect ratio log-uniform, whole pixels.
+
+    Differs: a box longer than the image is cut to it, where torchvision draws again (up to ten times).
+    """
+    area = draws.between(scale_low, scale_high) * side**2
+    ratio = draws.between(math.log(ratio_low), math.log(ratio_high)).exp()
+    width = (area * ratio).sqrt().round().clamp(1, side)
+    height = (area / ratio).sqrt().round().clamp(1, side)
+    top = (draws.uniform() * (side - height + 1)).floor()
+    left = (draws.uniform() * (side - width + 1)).floor()
+    return top, left, height, width
+
+
+def resample(images, box, mirror, zoom, shift):
+    """Crop, resize to the old side, mirror, zoom about the center and shift, in one bilinear sampling.
+
+    Edges are repeated outward; a crop reads no pixel outside its box (as resized_crop of torchvision).
+    """
+    side = images.shape[-1]
+    top, left, height, width = box
+    steps = torch.arange(side, dtype=torch.float32, device=images.device) + 0.5 - side / 2  # pixel centers about the middle
+
+    def source(sign, offset, start, length):
+        """Where each output column (or row) reads, in pixels of the input [B, S]."""
+        x = sign[:, None] * (steps - offset[:, None]) / zoom[:, None] + side / 2
+        x = x * (length / side)[:, None] - 0.5
+        return start[:, None] + x.clamp(min=0).minimum(length[:, None] - 1)
+
+    ones = torch.ones_like(zoom)
+    x = source(torch.where(mirror, -ones, ones), shift[0], left, width)
+    y = source(ones, shift[1], top, height)
+    grid = torch.stack([x[:, None, :].expand(-1, side, -1), y[:, :, None].expand(-1, -1, side)], dim=-1)
+    return F.grid_sample(images, (grid * 2 + 1) / side - 1, mode="bilinear", padding_mode="border", align_corners=False)
+
+
+def _jitter(images, draws, strength):
+    """Brightness, contrast, saturation and hue jitter of SimCLR (appendix A), applied to an image with `probability`."""
+    jittered = images
+    for adjust, name in ((adjust_brightness, "brightness"), (adjust_contrast, "contrast"), (adjust_saturation, "saturation")):
+        if name in strength:
+            jittered = adjust(jittered, draws.between(max(0.0, 1 - strength[name]), 1 + strength[name]))
+    if "hue" in strength:
+        jittered = adjust_hue(jittered, draws.between(-strength["hue"], strength["hue"]))
+    return where(draws.chance(strength["probability"]), jittered, images)
+
+
+def _blend(images, others, factor):
+    """factor * images + (1 - factor) * others, clamped to [0, 1]; factor [B]."""
+    factor = factor[:, None, None, None]
+    return (factor * images + (1 - factor) * others).clamp(0, 1)
+
+
+def grayscale(images):
+    """Luma in all three channels, [B, 3, S, S]."""
+    red, green, blue = images.unbind(1)
+    return (LUMA[0] * red + LUMA[1] * green + LUMA[2] * blue)[:, None].expand_as(images)
+
+
+def adjust_brightness(images, factor):
+    return _blend(images, torch.zeros_like(images), factor)
+
+
+def adjust_contrast(images, factor):
+    return _blend(images, grayscale(images).mean(dim=(1, 2, 3), keepdim=True), factor)
+
+
+def adjust_saturation(images, factor):
+    return _blend(images, grayscale(images), factor)
+
+
+def adjust_hue(images, turn):
+    """Rotate the hue by `turn` [B], in full turns, value and saturation of HSV kept."""
+    value, _ = images.max(dim=1)
+    chroma = value - images.min(dim=1).values
+    safe = torch.where(chroma == 0, torch.ones_like(chroma), chroma)  # a grey pixel has no hue: any number does
+    red, green, blue = images.unbind(1)
+    sixths = torch.where(value == red, (green - blue) / safe,
+                         torch.where(value == green, 2 + (blue - red) / safe, 4 + (red - green) / safe))
+    hue = sixths + 6 * turn[:, None, None]
+
+    def channel(shift):
+        """f(n) = V - C max(0, min(k, 4 - k, 1)), k = (n + 6H) mod 6."""
+        k = (shift + hue) % 6
+        return value - chroma * torch.minimum(k, 4 - k).clamp(0, 1)
+
+    return torch.stack([channel(5), channel(3), channel(1)], dim=1)
+
+
+def gaussian_blur(images, sigma, radius):
+    """Gaussian blur with a standard deviation per image, in pixels [B]; kernel of 2 * radius + 1 pixels, edges reflected."""
+    batch, channels, side, _ = images.shape
+    offsets = torch.arange(-radius, radius + 1, dtype=images.dtype, device=images.device)
+    kernel = torch.exp(-0.5 * (offsets / sigma[:, None]) ** 2)
+    kernel = (kernel / kernel.sum(dim=1, keepdim=True)).repeat_interleave(channels, dim=0)[:, None]
+    rows = images.reshape(1, batch * channels, side, side)
+    rows = F.conv2d(F.pad(rows, (radius, radius, 0, 0), mode="reflect"), kernel[:, :, None, :], groups=batch * channels)
+    rows = F.conv2d(F.pad(rows, (0, 0, radius, radius), mode="reflect"), kernel[:, :, :, None], groups=batch * channels)
+    return rows.reshape(images.shape)

@@ -1,0 +1,74 @@
+"""Seeds in parallel: forked one-thread processes, so that neither result nor bytes depend on the number of cores."""
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+from threadpoolctl import threadpool_limits
+from tqdm import tqdm
+
+from stages.lib.stage import Refused
+
+_progress = None
+
+
+def over_seeds(work, seeds, steps, label):
+    """[work(seed) for seed in seeds], at most one process per core at a time; a bar over `steps` steps per seed on a terminal.
+
+    The first exception of a worker is raised here and ends the others. Fork before the first tensor operation.
+    """
+    context = multiprocessing.get_context("fork")
+    bar = tqdm(total=steps * len(seeds), desc=label, disable=None, leave=False, file=sys.stderr)
+    queue = None if bar.disable else context.SimpleQueue()
+    listener = threading.Thread(target=_listen, args=(queue, bar), daemon=True)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    processes = min(len(seeds), cores)
+    sys.stdout.flush()
+    with ProcessPoolExecutor(processes, context, _start, (queue, os.getpid())) as pool:
+        futures = [pool.submit(work, seed) for seed in seeds]
+        if queue:
+            listener.start()
+        try:
+            return [future.result() for future in futures]
+        except BrokenProcessPool:
+            raise Refused(f"{label}: a worker process was killed (out of memory?); nothing was written") from None
+        except BaseException:
+            for process in list(pool._processes.values()):
+                process.terminate()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        finally:
+            if queue:
+                queue.put(None)
+                listener.join()
+            bar.close()
+
+
+def tick(steps=1, **shown):
+    """Called by a worker: move the bar by `steps` and show the values."""
+    if _progress:
+        _progress.put((steps, shown))
+
+
+def _start(queue, parent):
+    global _progress
+    _progress = queue
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent ends its workers
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: no worker outlives the stage
+    if os.getppid() != parent:
+        os._exit(1)
+    threadpool_limits(1)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
+def _listen(queue, bar):
+    while (message := queue.get()) is not None:
+        steps, shown = message
+        bar.set_postfix(shown, refresh=False)
+        bar.update(steps)

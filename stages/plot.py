@@ -1,0 +1,144 @@
+"""Plot: tables -> figures (PNG): loss curves, the ledger as factor x space x run, a sheet of views."""
+import math
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib import font_manager
+from matplotlib.ft2font import FT2Font
+
+from stages.lib.stage import run
+from stages.lib.tables import read_params, read_table, replacing, write_table
+
+# Okabe and Ito 2008: told apart by color-blind readers
+BLUE, ORANGE, GREEN, GREY, BLACK = "#0072b2", "#d55e00", "#009e73", "#8c8c8c", "#1a1a1a"
+SPACES = {"h": (BLUE, "o"), "z": (ORANGE, "s"), "pixels": (BLACK, "D")}
+STYLE = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 11, "axes.titleweight": "bold",
+         "axes.grid": True, "grid.color": "#e6e6e6", "axes.axisbelow": True, "text.parse_math": False, "figure.facecolor": "white"}
+
+
+class Labels:
+    """Names as matplotlib's own font can show them; a name with a glyph it lacks becomes a number, which key.csv explains."""
+
+    def __init__(self):
+        self.font = FT2Font(font_manager.findfont("DejaVu Sans"))
+        self.key = {}
+
+    def __call__(self, name, width=22):
+        if all(self.font.get_char_index(ord(letter)) for letter in name):
+            return name if len(name) <= width else name[: width - 1] + "…"
+        return f"[{self.key.setdefault(name, len(self.key) + 1)}]"
+
+
+def number(cell):
+    return float(cell) if cell else math.nan
+
+
+def curves(tables, labels):
+    """Loss by epoch, a panel a run: seeds thin, their mean thick, the loss of a network that cannot tell candidates apart dashed."""
+    trained = {name: rows for name, rows in tables.items() if any(row["loss"] for row in rows)}
+    if not trained:
+        return None
+    columns = min(3, len(trained))
+    figure, axes = plt.subplots(-(-len(trained) // columns), columns, figsize=(0.6 + 3.1 * columns, 0.7 + 2.5 * -(-len(trained) // columns)),
+                                squeeze=False, layout="constrained")
+    for ax, (name, rows) in zip(axes.flat, trained.items(), strict=False):
+        by_seed = {}
+        for row in rows:
+            if row["loss"]:
+                by_seed.setdefault(row["seed"], []).append((int(row["epoch"]), number(row["loss"]), number(row["reference"])))
+        for points in by_seed.values():
+            epochs, losses, references = zip(*points, strict=True)
+            ax.plot(epochs, losses, color=BLUE, linewidth=0.7, alpha=0.4)
+        ax.plot(epochs, references, color=GREY, linestyle="--", linewidth=1.3)
+        ax.plot(epochs, np.mean([[loss for _, loss, _ in points] for points in by_seed.values()], axis=0), color=BLUE, linewidth=2)
+        ax.set_title(labels(name, 30), loc="left")
+        ax.set_xlabel("epoch")
+    for ax in list(axes.flat)[len(trained):]:
+        ax.remove()
+    axes[0, 0].set_ylabel("loss (nats)")
+    lines = [plt.Line2D([], [], color=BLUE, linewidth=2), plt.Line2D([], [], color=BLUE, linewidth=0.7, alpha=0.6), plt.Line2D([], [], color=GREY, linestyle="--")]
+    figure.legend(lines, ["mean over seeds", "one seed", "guessing among the candidates"], loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    return figure
+
+
+def ledger(rows, names, factors, labels):
+    """kNN accuracy on test, a panel a factor, a line a run: h and z with intervals, chance dotted, pixels at the bottom."""
+    cells = {(row["run"], row["space"], row["factor"]): row for row in rows if row["probe"] == "knn"}
+    factors = [factor for factor in dict.fromkeys([*factors, *(row["factor"] for row in rows)]) if any(key[2] == factor for key in cells)][:4]
+    if not factors:
+        return None
+    lines = [*names, "pixels"]
+    figure, axes = plt.subplots(1, len(factors), figsize=(2.2 + 3.3 * len(factors), 1.3 + 0.5 * len(lines)), squeeze=False, sharey=True, layout="constrained")
+    for ax, factor in zip(axes[0], factors, strict=True):
+        for place, name in enumerate(lines):
+            spaces = ["pixels"] if name == "pixels" else ["h", "z"]
+            for space, offset in zip(spaces, [0] if name == "pixels" else [-0.15, 0.15], strict=True):
+                cell = cells.get((name, space, factor))
+                if cell is None:
+                    continue
+                color, marker = SPACES[space]
+                mean, low, high = (number(cell[column]) for column in ("mean", "low", "high"))
+                if not math.isnan(low):
+                    ax.plot([low, high], [place + offset] * 2, color=color, linewidth=2.2, solid_capstyle="butt")
+                ax.plot(mean, place + offset, marker, color=color, markersize=6)
+        chance = next(number(row["chance"]) for key, row in cells.items() if key[2] == factor)
+        ax.axvline(chance, color=GREY, linestyle=":", linewidth=1.6)
+        ax.set_xlim(-0.03, 1.03)
+        ax.set_title(labels(factor, 30), loc="left")
+        ax.set_xlabel("kNN accuracy on test")
+        ax.grid(axis="y", visible=False)
+    axes[0, 0].set_yticks(range(len(lines)), [labels(name) for name in lines])
+    axes[0, 0].invert_yaxis()
+    marks = [plt.Line2D([], [], color=color, marker=marker, linewidth=2.2) for color, marker in SPACES.values()]
+    figure.legend([*marks, plt.Line2D([], [], color=GREY, linestyle=":", linewidth=1.6)], ["h (encoder)", "z (head)", "pixels", "chance"],
+                  loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    return figure
+
+
+def views(sheets, labels):
+    """A block a policy: originals above two views of each."""
+    figure, axes = plt.subplots(1, len(sheets), figsize=(0.4 + 3.6 * len(sheets), 2.4), squeeze=False, layout="constrained")
+    for ax, (name, sheet) in zip(axes[0], sheets.items(), strict=True):
+        side = sheet.shape[-1]
+        mosaic = np.full((3 * (side + 1) + 1, len(sheet) * (side + 1), 3), 255, np.uint8)
+        for column, triple in enumerate(sheet):
+            for row, image in enumerate(triple):
+                top, left = row * (side + 1) + (row > 0), column * (side + 1)  # a wider gap under the originals
+                mosaic[top : top + side, left : left + side] = image.transpose(1, 2, 0)
+        ax.imshow(mosaic, interpolation="nearest")
+        ax.set_title(labels(name, 34), loc="left")
+        ax.set_yticks([side / 2, 1.5 * side + 2, 2.5 * side + 3], ["original", "a view", "its other view"] if ax is axes[0, 0] else [""] * 3)
+        ax.set_xticks([])
+        ax.tick_params(length=0)
+        ax.grid(visible=False)
+        ax.spines[:].set_visible(False)
+    return figure
+
+
+def main(params, curves_dir, ledger_csv, preview, plots):
+    settings, names = read_params(params, "plot"), list(read_params(params, "runs"))
+    entry = read_params(params, "datasets", read_params(params, "dataset"))
+    labels = Labels()
+    with np.load(preview, allow_pickle=False) as file:
+        sheets = {name: file[name] for name in file.files}
+    with plt.rc_context(STYLE):
+        figures = {"curves": curves({name: read_table(f"{curves_dir}/{name}.csv") for name in names}, labels),
+                   "ledger": ledger(read_table(ledger_csv), names, [entry["main_factor"], entry["second_factor"]], labels),
+                   "views": views(sheets, labels)}
+        figures = {name: figure for name, figure in figures.items() if figure is not None}
+        for name, figure in figures.items():
+            with replacing(f"{plots}/{name}.png", "wb") as file:
+                figure.savefig(file, format="png", dpi=settings["dpi"])
+    write_table(f"{plots}/key.csv", [{"number": place, "name": name} for name, place in labels.key.items()], ["number", "name"])
+    for path in Path(plots).iterdir():
+        if path.name not in {"key.csv", *(f"{name}.png" for name in figures)}:
+            path.unlink()
+    print(f"{plots}: {', '.join(figures)}")
+
+
+if __name__ == "__main__":
+    run(main)
