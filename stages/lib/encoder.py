@@ -104,7 +104,7 @@ def apply(network, images, batch_size, report=lambda rows: None):
     before = fingerprint(network)
     spaces = []
     for first in range(0, len(images), batch_size):
-        rows = torch.from_numpy(np.ascontiguousarray(images[first : first + batch_size])).to(device)
+        rows = torch.from_numpy(np.array(images[first : first + batch_size])).to(device)
         spaces.append([space.float().cpu().numpy() for space in network(rows.float() / 255)])
         report(len(rows))
     if fingerprint(network) != before:

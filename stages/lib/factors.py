@@ -18,6 +18,6 @@ def classes_of(rows):
     factors = {}
     for name in list(rows[0])[1:]:
         values = [row[name] for row in rows]
-        if not is_numeric(values):
+        if len(set(values)) > 1 and not is_numeric(values):  # a factor that does not vary cannot be read out
             factors[name] = np.unique(values, return_inverse=True)[1]
     return factors

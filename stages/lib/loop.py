@@ -41,8 +41,8 @@ def pretrain(objective, plan, images, split, relation, models, curves):
     seeds = [recipe["seed"] + replicate for replicate in range(recipe["replicates"])]
     if recipe["device"] == "cuda" and not torch.cuda.is_available():
         raise Refused("device: cuda was asked for, but PyTorch finds no CUDA device here; allowed here: cpu")
-    epochs = recipe["pretrain"].get("epochs", 0)
-    steps = epochs * len(batches(len(train), recipe["pretrain"]["batch_size"])) if epochs else 0
+    settings = recipe.get("pretrain")  # none: the objective does not train
+    steps = settings["epochs"] * len(batches(len(train), settings["batch_size"])) if settings else 0
 
     def work(seed):
         network, curve = train_one(objective, recipe, train, seed)
@@ -52,8 +52,8 @@ def pretrain(objective, plan, images, split, relation, models, curves):
     results = over_seeds(work, seeds, steps, f"pretrain {os.path.basename(curves)[:-4]}")
     rows = [row for curve in results for row in curve]
     write_table(curves, rows, list(dict.fromkeys(name for row in rows for name in row)))
-    last = np.mean([curve[-1]["loss"] for curve in results]) if epochs else None
-    print(f"{models}: {len(seeds)} seeds, " + (f"mean final loss {last:.4f} nats" if epochs else "untrained") + f"; {curves}")
+    last = np.mean([curve[-1]["loss"] for curve in results]) if settings else None
+    print(f"{models}: {len(seeds)} seeds, " + (f"mean final loss {last:.4f} nats" if settings else "untrained") + f"; {curves}")
 
 
 class TrainImages:
@@ -86,13 +86,13 @@ def batches(count, size):
 
 def train_one(objective, recipe, train, seed):
     """(network, curve) of one seed; the curve has one row an epoch, epoch 0 being the start values."""
-    settings = recipe["pretrain"]
+    settings = recipe.get("pretrain")
     device = torch.device(recipe["device"])
     network = start(recipe["encoder"], train.images.shape[-1], seed).to(device)
     learner = objective(network, recipe).to(device)
-    watched = train.batch(train.ids[: settings["watch"]]).to(device).float() / 255
+    watched = train.batch(train.ids[: recipe["watch"]]).to(device).float() / 255
     curve = [{"seed": seed, "epoch": 0, "loss": None, "reference": None, **health(network, watched)}]
-    if settings.get("epochs", 0) == 0:
+    if not settings:
         return network, curve
 
     optimizer = torch.optim.AdamW(parameter_groups(learner, settings["weight_decay"]), lr=settings["lr"], fused=True)

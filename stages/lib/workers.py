@@ -14,6 +14,7 @@ from tqdm import tqdm
 from stages.lib.stage import Refused
 
 _progress = None
+_work = None  # inherited by the forked workers: a closure cannot be sent to them
 
 
 def over_seeds(work, seeds, steps, label):
@@ -21,6 +22,8 @@ def over_seeds(work, seeds, steps, label):
 
     The first exception of a worker is raised here and ends the others. Fork before the first tensor operation.
     """
+    global _work
+    _work = work
     context = multiprocessing.get_context("fork")
     bar = tqdm(total=steps * len(seeds), desc=label, disable=None, leave=False, file=sys.stderr)
     queue = None if bar.disable else context.SimpleQueue()
@@ -29,7 +32,7 @@ def over_seeds(work, seeds, steps, label):
     processes = min(len(seeds), cores)
     sys.stdout.flush()
     with ProcessPoolExecutor(processes, context, _start, (queue, os.getpid())) as pool:
-        futures = [pool.submit(work, seed) for seed in seeds]
+        futures = [pool.submit(_call, seed) for seed in seeds]
         if queue:
             listener.start()
         try:
@@ -46,6 +49,10 @@ def over_seeds(work, seeds, steps, label):
                 queue.put(None)
                 listener.join()
             bar.close()
+
+
+def _call(seed):
+    return _work(seed)
 
 
 def tick(steps=1, **shown):
