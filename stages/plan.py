@@ -49,7 +49,7 @@ def shown(value):
 
 
 def nearest(name, names):
-    close = difflib.get_close_matches(str(name), sorted(map(str, names)), n=1)
+    close = difflib.get_close_matches(str(name), sorted({str(other) for other in names} - {str(name)}), n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
 
