@@ -174,7 +174,7 @@ def change(params, path):
     elif isinstance(value, float):
         node[key] = value * 0.9
     elif isinstance(value, list):
-        node[key] = [value[0], value[1] * 0.9 + 0.01, *value[2:]]
+        node[key] = [value[0] * 0.9, *value[1:]] if value[0] else [value[0], value[1] * 0.9, *value[2:]]
     else:
         raise AssertionError(f"no rule to change {path}")
     return [path, *also]
