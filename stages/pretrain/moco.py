@@ -49,9 +49,8 @@ class MoCo(Objective):
         similarity = torch.cat([(queries * self.keys).sum(dim=1, keepdim=True), queries @ self.ring.keys.T], dim=1)
         positive = torch.zeros_like(ids)
         negative = torch.cat([torch.zeros_like(ids, dtype=torch.bool)[:, None], ~self.source.same(ids, self.ring.ids)], dim=1)
-        temperature = self.temperature()
-        loss, candidates = info_nce(similarity, positive, negative, temperature, **self.options)
-        return loss, torch.cat([z, z_key]), {"reference": guessing(candidates), "temperature": float(temperature)}
+        loss, candidates = info_nce(similarity, positive, negative, self.temperature(), **self.options)
+        return loss, torch.cat([z, z_key]), {"reference": guessing(candidates), "temperature": self.temperature.number()}
 
     def after_step(self, ids, epoch):
         """Contrast first, enqueue after: no query meets its own key among the negatives."""
