@@ -109,6 +109,13 @@ def check_across(params):
     for name, relation in params["relations"].items():
         if (relation["kind"] == "factor") != ("factor" in relation):
             faults.append(f"relations.{name}.factor: {'missing' if relation['kind'] == 'factor' else 'not read by kind ' + relation['kind']}")
+    for name, claim in params["claims"].items():
+        for side in (part for part in ("left", "right") if isinstance(claim[part], dict)):
+            spread = claim[side]["probe"] == "spread"
+            if spread == ("factor" in claim[side]):
+                faults.append(f"claims.{name}.{side}.factor: {'not read by probe spread' if spread else 'missing'}")
+            if spread and (side == "right" or claim[side]["space"] != "z" or not isinstance(claim["right"], (int, float))):
+                faults.append(f"claims.{name}.{side}.probe: spread is not allowed; allowed: spread of space z on the left of a number")
     for name, mined in params["mined"].items():
         read = MINED[mined["kind"]]
         faults += [f"mined.{name}.{key}: {'missing' if key in read else 'not read by kind ' + mined['kind']}"

@@ -261,8 +261,8 @@ class Judge(Strict):
 class Readout(Strict):
     run: leaf(lambda v: isinstance(v, str) and v, "the name of a run, or pixels")
     space: one_of("pixels", "h", "z")
-    factor: Word
-    probe: one_of("knn", "linear")
+    factor: Word = None
+    probe: one_of("knn", "linear", "spread")
 
 
 class Claim(Strict):
@@ -312,4 +312,5 @@ class Params(Strict):
 
 
 KEYS = {field.alias or name for model in [Params, *SOURCES.values(), *RECIPES.values(), Split, Drawing, ShapesDrawing, Crop, Jitter, Blur, Views,
-        Relation, Mined, Encoder, Contrasting, Negatives, Queue, Terms, Probe, Judge, Readout, Claim, Preview, Plot] for name, field in model.model_fields.items()}
+        Relation, Mined, Encoder, Contrasting, Negatives, Queue,
+        Terms, Probe, Judge, Readout, Claim, Preview, Plot] for name, field in model.model_fields.items()}

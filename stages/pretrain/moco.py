@@ -76,7 +76,8 @@ class MoCo(Objective):
             yield f"moco.queue: {queue} keys are more than the {images} train images; an image is in the ring several times, in other views"
         half_life = math.log(0.5) / math.log(momentum) if 0 < momentum < 1 else 0
         if half_life > steps:
-            yield f"moco.key_momentum: {momentum} has a half-life of {half_life:.0f} steps, longer than the {steps} steps of this run: the keys stay near their start"
+            yield (f"moco.key_momentum: {momentum} has a half-life of {half_life:.0f} steps, longer than the {steps} steps of this run: "
+                   "the key network stays near its start")
 
 
 def main(plan, images, split, relation, models, curves, staleness):

@@ -2,8 +2,10 @@
 import json
 
 import numpy as np
+import torch
 
 IMAGES, TRAIN = 15, 12
+torch.set_num_threads(1)  # as the workers of a stage have
 
 
 def write_inputs(folder, objective, relation=None, seed=3, **changes):
