@@ -54,6 +54,7 @@ Word = leaf(lambda v: isinstance(v, str) and v.strip() == v and v, "a text that 
 Raw = leaf(lambda v: isinstance(v, str) and re.fullmatch(r"data/raw(/[^/\\]+)+", v) and ".." not in v.split("/"), "a path under data/raw/")
 Color = leaf(lambda v: isinstance(v, list) and len(v) == 3 and all(is_number(x) and 0 <= x <= 1 for x in v), "[red, green, blue], each from 0 to 1")
 Share = leaf(lambda v: is_number(v) and (0 < v < 1 or (isinstance(v, int) and v >= 1)), "a count (1 or more) or a fraction between 0 and 1")
+Flag = leaf(lambda v: isinstance(v, bool), "true or false")
 Probability = number(0, 1)
 Seed = whole(0, LARGEST_SEED)
 
@@ -148,6 +149,17 @@ class Relation(Strict):
     factor: Word = None
 
 
+class Mined(Strict):
+    kind: one_of("clusters", "neighbors")
+    run: Word
+    clusters: whole(2, 10**6) = None
+    restarts: whole(1, 1000) = None
+    k: whole(1, 10**6) = None
+
+
+MINED = {"clusters": {"clusters", "restarts"}, "neighbors": {"k"}}  # what each kind reads besides its run
+
+
 class Encoder(Strict):
     channels: leaf(lambda v: isinstance(v, list) and v and all(isinstance(x, int) and not isinstance(x, bool) and 1 <= x <= 4096 for x in v),
                    "a list of whole numbers from 1 to 4096, one a layer")
@@ -165,6 +177,29 @@ class Pretrain(Strict):
     warmup: number(0, 0.9)
     schedule: one_of("constant", "cosine")
     weight_decay: number(0, 1)
+
+
+class Contrasting(Pretrain):
+    normalize: Flag
+
+
+class Negatives(Strict):
+    debias: number(0, 0.99)
+    hardness: number(0, 100)
+    filter_above: number(-1, 1)
+    learn_temperature: leaf(lambda v: v is False or (isinstance(v, list) and len(v) == 2 and all(map(is_number, v)) and 0.001 <= v[0] < v[1] <= 10000),
+                            "false, or [low, high], two numbers from 0.001 to 10000 in rising order")
+
+
+class Queue(Strict):
+    queue: whole(1, 10**7)
+    key_momentum: number(0, 1)
+
+
+class Terms(Strict):
+    invariance: number(0, 10**6)
+    variance: number(0, 10**6)
+    covariance: number(0, 10**6)
 
 
 class Recipe(Strict):
@@ -188,11 +223,24 @@ class Trained(Recipe):
     pretrain: Pretrain
 
 
-class SimCLR(Trained):
+class SupCon(Trained):
+    pretrain: Contrasting
     temperature: number(0.001, 10000)
 
 
-RECIPES = {"untrained": Untrained, "simclr": SimCLR}
+class SimCLR(SupCon):
+    negatives: Negatives
+
+
+class MoCo(SimCLR):
+    moco: Queue
+
+
+class VICReg(Trained):
+    vicreg: Terms
+
+
+RECIPES = {"untrained": Untrained, "simclr": SimCLR, "moco": MoCo, "vicreg": VICReg, "supcon": SupCon}
 
 
 class Probe(Strict):
@@ -213,8 +261,8 @@ class Judge(Strict):
 class Readout(Strict):
     run: leaf(lambda v: isinstance(v, str) and v, "the name of a run, or pixels")
     space: one_of("pixels", "h", "z")
-    factor: Word
-    probe: one_of("knn", "linear")
+    factor: Word = None
+    probe: one_of("knn", "linear", "spread")
 
 
 class Claim(Strict):
@@ -247,9 +295,13 @@ class Params(Strict):
     datasets: Annotated[dict[Name, Annotated[Shapes | Digits, Field(discriminator="source")]], Field(min_length=1)]
     views: Annotated[dict[Name, Views], Field(min_length=1)]
     relations: Annotated[dict[Name, Relation], Field(min_length=1)]
+    mined: dict[Name, Mined]
     encoder: Encoder
     watch: whole(2, 10**6)
-    pretrain: Pretrain
+    pretrain: Contrasting
+    negatives: Negatives
+    moco: Queue
+    vicreg: Terms
     extract: dict[Literal["batch_size"], whole(1, 10**6)]
     runs: Annotated[dict[Name, dict[str, Any]], Field(min_length=1)]
     probe: Probe
@@ -260,4 +312,5 @@ class Params(Strict):
 
 
 KEYS = {field.alias or name for model in [Params, *SOURCES.values(), *RECIPES.values(), Split, Drawing, ShapesDrawing, Crop, Jitter, Blur, Views,
-        Relation, Encoder, Pretrain, Probe, Judge, Readout, Claim, Preview, Plot] for name, field in model.model_fields.items()}
+        Relation, Mined, Encoder, Contrasting, Negatives, Queue,
+        Terms, Probe, Judge, Readout, Claim, Preview, Plot] for name, field in model.model_fields.items()}
