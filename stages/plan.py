@@ -79,6 +79,13 @@ def resolve(name, params):
                 recipe[key] = names[entry[key]] if key == "views" else entry[key]
         else:
             recipe[key] = merge(params[key], entry[key]) if key in entry else params[key]
+    encoder = recipe["encoder"]
+    if isinstance(encoder, dict) and encoder.get("name") in ("resnet18", "resnet50"):  # their width is their own
+        own = entry["encoder"] if isinstance(entry.get("encoder"), dict) else {}
+        faults += [f"{at}.encoder.{key}: not read by {encoder['name']}" for key in own if key in ("channels", "h")]
+        if encoder["norm"] == "none":
+            faults.append(f"{at}.encoder.norm: none is not allowed for {encoder['name']}; allowed: group, batch")
+        recipe["encoder"] = {key: value for key, value in encoder.items() if key not in ("channels", "h")}
     if not faults:
         faults = faults_of(RECIPES[objective], recipe, (at,))
     return recipe, faults
@@ -90,7 +97,12 @@ def check_across(params):
     if params["dataset"] not in params["datasets"]:
         faults.append(f"dataset: {shown(params['dataset'])} is not allowed; allowed: one of {', '.join(params['datasets'])}"
                       + nearest(params["dataset"], params["datasets"]))
+    for name in ("channels", "h"):
+        if name not in params["encoder"]:
+            faults.append(f"encoder.{name}: missing")
     for name, entry in params["datasets"].items():
+        if "column" in entry["split"]:
+            continue
         shares = [entry["split"][part] for part in ("train", "val", "test")]
         total = SOURCES[entry["source"]].total(entry["images"])
         if all(isinstance(share, int) for share in shares):
@@ -109,7 +121,7 @@ def check_across(params):
 def check_batches(recipes, params):
     """Faults of batch sizes, where the number of train images is known before the data are made."""
     entry = params["datasets"].get(params["dataset"])
-    train = entry["split"]["train"] if entry else None
+    train = entry["split"].get("train") if entry else None
     return [f"{'runs.' + name + '.' if 'batch_size' in params['runs'][name].get('pretrain', {}) else ''}pretrain.batch_size: "
             f"{recipe['pretrain']['batch_size']} is larger than the {train} train images of {params['dataset']} (run {name}); allowed: 2 to {train}"
             for name, recipe in recipes.items()
