@@ -78,17 +78,18 @@ def read_labels(path, files):
     wrong = [name for name in names.values() if name in ("id", "main", "all", "path") or list(names.values()).count(name) > 1]
     if wrong:
         raise Refused(f"{path}: column {wrong[0]} is there twice, or has a name that is taken here (id, main, all); rename it")
-    rows, bad = {}, {}
+    rows, bad, repeated = {}, {}, 0
     for number, row in enumerate(table, start=2):
         place = posixpath.normpath(row["path"].strip().replace("\\", "/"))
         cells = {new: nfc(row[old]).strip() for old, new in names.items()}
+        repeated += rows.get(place) == cells
         if rows.setdefault(place, cells) != cells:
             bad[place] = f"two rows of {TABLE} contradict each other (the second is line {number})"
     normal = {nfc(place): place for place in reversed(rows)}
     owner = {file: file if file in rows else normal.get(nfc(file)) for file in files}
     bad = {file: bad[place] for file, place in owner.items() if place in bad}
     bad |= dict.fromkeys(rows.keys() - set(owner.values()), f"a row of {TABLE} without a file")
-    return list(names.values()), {file: rows[place] for file, place in owner.items() if place}, bad, len(table) - len(rows)
+    return list(names.values()), {file: rows[place] for file, place in owner.items() if place}, bad, repeated
 
 
 def factors_of(files, columns, cells):

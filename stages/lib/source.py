@@ -30,9 +30,10 @@ def write_dataset(images, names, factors, paths, rejected=(), ties=None):
     write_table(paths["rejected"], rejected, ["path", "reason"])
     labels = {}
     for code, values in zip(hashes, factors, strict=True):
-        labels.setdefault(code, set()).add(tuple(values.values()))
-    if mixed := sum(len(found) > 1 for found in labels.values()):
-        print(f"  {mixed} pictures are there under several labels: all are kept, in one group")
+        labels.setdefault(code, []).append(values.values())
+    mixed = sum(any(len({cell for cell in column if cell != ""}) > 1 for column in zip(*rows, strict=True)) for rows in labels.values())
+    if mixed:
+        print(f"  {mixed} images are there under several labels: all copies are kept, in one group")
     exact = len(index) - len(set(hashes))
     near = "" if ties is None else f" and {len(index) - len(first) - exact} near"
     print(f"{paths['images']}: {len(images)} images of {images.shape[-1]} pixels, {exact} exact{near} duplicates, {len(rejected)} files rejected")

@@ -34,7 +34,7 @@ def read(path, side, background, max_pixels):
                     raise Unreadable(f"{image.width} x {image.height} pixels, more than max_pixels ({max_pixels})")
                 animated = getattr(image, "is_animated", False)
                 image.load()
-                picture = square(eight_bits(ImageOps.exif_transpose(image)), side)
+                picture = square(eight_bits(ImageOps.exif_transpose(image), image.format), side)
     except Image.DecompressionBombError:  # Pillow's own guard, at twice its limit, before any pixel is decoded
         raise Unreadable(f"more than max_pixels ({max_pixels})") from None
     except UnidentifiedImageError:
@@ -51,9 +51,9 @@ def read(path, side, background, max_pixels):
     return np.asarray(picture).transpose(2, 0, 1), animated
 
 
-def eight_bits(image):
+def eight_bits(image, kind):
     """The same picture as RGB, or as RGBA if any of it can be transparent."""
-    if image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PPM"):  # Pillow gives 16-bit PGM as I
+    if image.mode.startswith("I;16") or (image.mode == "I" and kind == "PPM"):  # Pillow gives 16-bit PGM as I
         return Image.fromarray(np.rint(np.asarray(image) / 257).astype(np.uint8)).convert("RGB")
     if image.mode in ("I", "F"):
         raise Unreadable("pixels of 32 bits, whose black and white levels no rule tells")
