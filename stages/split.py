@@ -34,15 +34,15 @@ def assign(index, strata, sizes, seed):
         groups.sort()
         sequence += [((rank + 0.5) / len(groups), code, rows) for rank, (code, rows) in enumerate(groups)]
     sequence.sort()
-    splits, names = [None] * len(index), iter(sizes.items())
-    name, room = next(names)
-    for _, _, rows in sequence:
-        if room <= 0:
-            name, more = next(names)
-            room += more
+    splits, names = [None] * len(index), list(sizes)
+    room = sizes[names[0]]
+    for place, (_, _, rows) in enumerate(sequence):
+        if place and len(names) > 1 and (room <= 0 or len(sequence) - place < len(names)):  # the splits to come need a group each
+            names.pop(0)
+            room += sizes[names[0]]
         room -= len(rows)
         for row in rows:
-            splits[row] = name
+            splits[row] = names[0]
     return splits
 
 
@@ -54,7 +54,7 @@ def counts(shares, total, where):
                           "allowed: counts that sum to all images, or fractions that sum to 1")
         return dict(shares)
     test, val = round(shares["test"] * total), round(shares["val"] * total)
-    return {"train": total - test - val, "val": val, "test": test}
+    return {"test": test, "val": val, "train": total - test - val}
 
 
 def joined(images, labels, column, where):
@@ -63,7 +63,8 @@ def joined(images, labels, column, where):
         raise Refused(f"{where}.group_by: no column {column}; allowed: {', '.join(list(labels[0])[1:])}")
     rows, first = np.arange(len(images)), {}
     partner = [first.setdefault(row[column], place) if row[column] else place for place, row in enumerate(labels)]
-    ties = coo_array((np.ones(2 * len(rows), bool), (np.append(rows, rows), np.append([int(image["group"]) for image in images], partner))))
+    ends = np.append(rows, rows), np.append([int(image["group"]) for image in images], partner)
+    ties = coo_array((np.ones(2 * len(rows), bool), ends), shape=(len(rows), len(rows)))
     groups = connected_components(ties, directed=False)[1].tolist()
     return [{**image, "group": group} for image, group in zip(images, groups, strict=True)]
 

@@ -310,4 +310,5 @@ class Params(Strict):
 
 
 KEYS = {field.alias or name for model in [Params, *SOURCES.values(), *RECIPES.values(), Split, GivenSplit, Near, Pictures, Published, Drawing,
-        ShapesDrawing, Crop, Jitter, Blur, Views, Relation, Encoder, Pretrain, Probe, Judge, Readout, Claim, Preview, Plot] for name, field in model.model_fields.items()}
+        ShapesDrawing, Crop, Jitter, Blur, Views, Relation, Encoder, Pretrain, Probe, Judge, Readout, Claim, Preview, Plot]
+        for name, field in model.model_fields.items()}

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import ROOT, dump_yaml, load_yaml
-from PIL import Image
 from pictures import SUFFIXES, write_folder
+from PIL import Image
 
 from stages.dataset import folder as stage
 from stages.dataset.folder import near_duplicates
