@@ -4,6 +4,7 @@ Retention of a factor: r = (accuracy - chance) / (accuracy of the untrained enco
 the most frequent train class among the test images. A claim holds a difference (left - right) against a margin.
 """
 import math
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -61,7 +62,7 @@ class Readouts:
 def read_correct(path):
     """{(space, factor, probe): bool [R, T]} of one run."""
     with np.load(path, allow_pickle=False) as file:
-        return {tuple(name.split("/")): file[name] for name in file.files}
+        return {re.fullmatch(r"([^/]*)/(.*)/([^/]*)", name, re.DOTALL).groups(): file[name] for name in file.files}  # a factor's name may hold a /
 
 
 def ledger(readouts, settings):

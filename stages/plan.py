@@ -87,6 +87,13 @@ def resolve(name, params):
         else:
             shared = read_by(RECIPES[objective].model_fields[key].annotation, params.get(key))
             recipe[key] = merge(shared, entry[key]) if key in entry else shared
+    encoder = recipe.get("encoder")
+    if isinstance(encoder, dict) and encoder.get("name") in ("resnet18", "resnet50"):  # their width is their own
+        own = entry["encoder"] if isinstance(entry.get("encoder"), dict) else {}
+        faults += [f"{at}.encoder.{key}: not read by {encoder['name']}" for key in own if key in ("channels", "h")]
+        if encoder.get("norm") == "none":
+            faults.append(f"{at}.encoder.norm: none is not allowed for {encoder['name']}; allowed: group, batch")
+        recipe["encoder"] = {key: value for key, value in encoder.items() if key not in ("channels", "h")}
     return recipe, faults
 
 
@@ -96,12 +103,18 @@ def check_across(params):
     if params["dataset"] not in params["datasets"]:
         faults.append(f"dataset: {shown(params['dataset'])} is not allowed; allowed: one of {', '.join(params['datasets'])}"
                       + nearest(params["dataset"], params["datasets"]))
+    for name in ("channels", "h"):
+        if name not in params["encoder"]:
+            faults.append(f"encoder.{name}: missing")
     for name, entry in params["datasets"].items():
+        if "column" in entry["split"]:
+            continue
         shares = [entry["split"][part] for part in ("train", "val", "test")]
         total = SOURCES[entry["source"]].total(entry["images"])
         if all(isinstance(share, int) for share in shares):
             if total is not None and sum(shares) != total:
-                faults.append(f"datasets.{name}.split: {' + '.join(map(str, shares))} = {sum(shares)} images; allowed: counts that sum to the {total} there are")
+                faults.append(f"datasets.{name}.split: {' + '.join(map(str, shares))} = {sum(shares)} images; "
+                              f"allowed: counts that sum to the {total} there are")
         elif any(isinstance(share, int) for share in shares) or abs(sum(shares) - 1) > 1e-9:
             faults.append(f"datasets.{name}.split: {shares} is not allowed; allowed: three counts, or three fractions that sum to 1")
     for name, relation in params["relations"].items():
@@ -164,7 +177,7 @@ def check_similarities(recipes, params):
 def check_batches(recipes, params):
     """Faults of batch sizes, where the number of train images is known before the data are made."""
     entry = params["datasets"].get(params["dataset"])
-    train = entry["split"]["train"] if entry else None
+    train = entry["split"].get("train") if entry else None
     return [f"{'runs.' + name + '.' if 'batch_size' in params['runs'][name].get('pretrain', {}) else ''}pretrain.batch_size: "
             f"{recipe['pretrain']['batch_size']} is larger than the {train} train images of {params['dataset']} (run {name}); allowed: 2 to {train}"
             for name, recipe in recipes.items()
@@ -180,7 +193,8 @@ def plan_all(params):
         faults += [fault for _, own in resolved.values() for fault in own]
         recipes = {name: recipe for name, (recipe, own) in resolved.items() if not own}
     if sound:
-        faults += check_across(params) + [fault for name, recipe in recipes.items() for fault in faults_of(RECIPES[recipe["objective"]], recipe, ("runs", name))]
+        faults += check_across(params)
+        faults += [fault for name, recipe in recipes.items() for fault in faults_of(RECIPES[recipe["objective"]], recipe, ("runs", name))]
     if not faults:
         faults = check_batches(recipes, params) + check_similarities(recipes, params)
     if faults:

@@ -185,7 +185,7 @@ def parameter_groups(learner, decay):
 
 def learning_rate(settings, step, total):
     """lr of a step (from 0): linear warm-up over `warmup` of all steps, then constant, or a half cosine to zero."""
-    warmup = settings["warmup"] * total
+    warmup = round(settings["warmup"] * total)
     if step < warmup:
         return settings["lr"] * (step + 1) / warmup
     if settings["schedule"] == "constant":

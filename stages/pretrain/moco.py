@@ -22,7 +22,7 @@ class MoCo(Objective):
         self.temperature = Temperature(recipe["temperature"], self.options.pop("learn_temperature"))
         self.key_network = copy.deepcopy(network).requires_grad_(False)
         for layer in self.key_network.modules():
-            if isinstance(layer, torch.nn.BatchNorm2d):
+            if isinstance(layer, torch.nn.SyncBatchNorm):
                 layer.momentum = 0.0  # keys use their batch's statistics, but only `follow` moves the running ones
         self.ring = Ring(self.settings["queue"], self.encode(source.ids[:2], 0).shape[1])
         self.register_buffer("steps", torch.tensor(0))
