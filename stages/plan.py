@@ -90,10 +90,10 @@ def resolve(name, params):
     encoder = recipe.get("encoder")
     if isinstance(encoder, dict) and encoder.get("name") in ("resnet18", "resnet50"):  # their width is their own
         own = entry["encoder"] if isinstance(entry.get("encoder"), dict) else {}
-        faults += [f"{at}.encoder.{key}: not read by {encoder['name']}" for key in own if key in ("channels", "h")]
+        faults += [f"{at}.encoder.{key}: not read by {encoder['name']}" for key in own if key in ("layers", "h")]
         if encoder.get("norm") == "none":
             faults.append(f"{at}.encoder.norm: none is not allowed for {encoder['name']}; allowed: group, batch")
-        recipe["encoder"] = {key: value for key, value in encoder.items() if key not in ("channels", "h")}
+        recipe["encoder"] = {key: value for key, value in encoder.items() if key not in ("layers", "h")}
     return recipe, faults
 
 
@@ -103,7 +103,7 @@ def check_across(params):
     if params["dataset"] not in params["datasets"]:
         faults.append(f"dataset: {shown(params['dataset'])} is not allowed; allowed: one of {', '.join(params['datasets'])}"
                       + nearest(params["dataset"], params["datasets"]))
-    for name in ("channels", "h"):
+    for name in ("layers", "h"):
         if name not in params["encoder"]:
             faults.append(f"encoder.{name}: missing")
     for name, entry in params["datasets"].items():

@@ -140,7 +140,7 @@ def users(path, params):
 
 OTHER = {"device": "cuda", "raw": "data/raw/other", "main_factor": "scale", "second_factor": "x", "norm": "group", "head": "linear",
          "schedule": "cosine", "text": "Another text", "is": "below", "probe": "linear", "space": "z", "factor": "x", "kind": "instance",
-         "C": [0.5], "allow": ["seed"], "channels": [8, 8], "right": 0.5, "confidence": 0.9, "epochs": 3, "train": 41}
+         "C": [0.5], "allow": ["seed"], "layers": [[8, 2], [8, 2]], "right": 0.5, "confidence": 0.9, "epochs": 3, "train": 41}
 
 
 def change(params, path):

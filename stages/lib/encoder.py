@@ -20,7 +20,7 @@ class Network(nn.Module):
         super().__init__()
         self.recipe, self.side = recipe, side
         if recipe["name"] == "small":
-            self.encoder, width = small(recipe["channels"], recipe["norm"], recipe["h"], side), recipe["h"]
+            self.encoder, width = small(recipe["layers"], recipe["norm"], recipe["h"], side), recipe["h"]
         else:
             self.encoder, width = resnet(recipe["name"], recipe["norm"], side)
         self.head = head(recipe["head"], width, recipe["hidden"], recipe["z"])
@@ -30,13 +30,13 @@ class Network(nn.Module):
         return h, self.head(h)
 
 
-def small(channels, norm, width, side):
-    """3x3 convolutions of stride 2 with ReLU, then a linear layer to h with ReLU."""
-    layers, inputs = [], 3
-    for outputs in channels:
-        layers += [nn.Conv2d(inputs, outputs, 3, stride=2, padding=1), *normalization(norm, outputs), nn.ReLU()]
-        inputs, side = outputs, -(-side // 2)
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(inputs * side * side, width), nn.ReLU())
+def small(layers, norm, width, side):
+    """3x3 convolutions with ReLU, `layers` giving (channels, stride) of each, then a linear layer to h with ReLU."""
+    parts, inputs = [], 3
+    for outputs, stride in layers:
+        parts += [nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1), *normalization(norm, outputs), nn.ReLU()]
+        inputs, side = outputs, -(-side // stride)
+    return nn.Sequential(*parts, nn.Flatten(), nn.Linear(inputs * side * side, width), nn.ReLU())
 
 
 def resnet(name, norm, side):

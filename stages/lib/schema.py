@@ -209,10 +209,11 @@ MINED = {"clusters": {"clusters", "restarts"}, "neighbors": {"k"}}  # what each 
 
 
 class Encoder(Strict):
-    """`channels` and `h` are those of `small`: the recipe of a run with another encoder does not hold them."""
+    """`layers` and `h` are those of `small`: the recipe of a run with another encoder does not hold them."""
     name: one_of("small", "resnet18", "resnet50")
-    channels: leaf(lambda v: isinstance(v, list) and v and all(isinstance(x, int) and not isinstance(x, bool) and 1 <= x <= 4096 for x in v),
-                   "a list of whole numbers from 1 to 4096, one a layer") = None
+    layers: leaf(lambda v: isinstance(v, list) and v and all(isinstance(x, list) and len(x) == 2 and all(type(y) is int for y in x)
+                                                            and 1 <= x[0] <= 4096 and 1 <= x[1] <= 4 for x in v),
+                 "a list of [channels, stride], one a layer: whole numbers from 1 to 4096 and from 1 to 4") = None
     norm: one_of("none", "group", "batch")
     h: whole(1, 65536) = None
     head: one_of("none", "linear", "mlp")
