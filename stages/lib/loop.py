@@ -9,6 +9,7 @@ from torch import nn
 from stages.lib.draws import Draws
 from stages.lib.encoder import save_network, start
 from stages.lib.infonce import matched
+from stages.lib.resume import Saved, setting
 from stages.lib.ring import STALENESS
 from stages.lib.spectrum import effective_rank
 from stages.lib.stage import Refused
@@ -48,8 +49,11 @@ class Objective(nn.Module):
         return []
 
 
-def pretrain(objective, plan, images, split, relation, models, curves, staleness):
-    """Train one network per seed on the train images and write its weights, its curve and the age of its keys; `objective` is a class above."""
+def pretrain(objective, plan, images, split, relation, models, curves, staleness, resume):
+    """Train one network per seed on the train images and write its weights, its curve and the age of its keys; `objective` is a class above.
+
+    resume: folder of saved states, from which a training that was broken off goes on; a finished one is there too.
+    """
     recipe = read_json(plan)
     train = TrainImages(images, split, relation)
     seeds = [recipe["seed"] + replicate for replicate in range(recipe["replicates"])]
@@ -62,8 +66,11 @@ def pretrain(objective, plan, images, split, relation, models, curves, staleness
     for note in objective.notes(recipe, len(train), steps):
         print(f"note: {note}")
 
+    common = setting(recipe, images) if settings else None
+
     def work(seed):
-        network, curve, ages = train_one(objective, recipe, train, seed)
+        saved = Saved(resume, common, seed, train.ids, train.relation_of(seed, recipe), recipe["resume"]["limit_mb"]) if settings else None
+        network, curve, ages = train_one(objective, recipe, train, seed, saved)
         save_network(f"{models}/{seed}.safetensors", network)
         return curve, ages
 
@@ -90,6 +97,10 @@ class TrainImages:
     def __len__(self):
         return len(self.ids)
 
+    def relation_of(self, seed, recipe):
+        """int64 [N] groups or [N, k] neighbors."""
+        return self.relation if self.relation.ndim == 1 else self.relation[seed - recipe["seed"]]
+
     def batch(self, ids):
         """uint8 [B, 3, S, S]"""
         return torch.from_numpy(self.images[ids])
@@ -100,8 +111,7 @@ class Source:
 
     def __init__(self, train, recipe, seed, device):
         self.train, self.policy, self.seed, self.device = train, recipe.get("views"), seed, device
-        relation = train.relation if train.relation.ndim == 1 else train.relation[seed - recipe["seed"]]
-        self.relation = torch.from_numpy(relation).to(device)
+        self.relation = torch.from_numpy(train.relation_of(seed, recipe)).to(device)
         self.ids = torch.from_numpy(train.ids).to(device)
 
     def __len__(self):
@@ -134,8 +144,11 @@ def batches(count, size):
     return [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True)]
 
 
-def train_one(objective, recipe, train, seed):
-    """(network, curve, ages) of one seed; the curve has one row an epoch, epoch 0 being the start values; ages are rows of STALENESS."""
+def train_one(objective, recipe, train, seed, saved):
+    """(network, curve, ages) of one seed; the curve has one row an epoch, epoch 0 being the start values; ages are rows of STALENESS.
+
+    saved: the Saved states of this training; it goes on after the newest.
+    """
     settings = recipe.get("pretrain")
     device = torch.device(recipe["device"])
     network = start(recipe["encoder"], train.images.shape[-1], seed).to(device)
@@ -146,11 +159,16 @@ def train_one(objective, recipe, train, seed):
         return network, curve, []
 
     learner = objective(network, recipe, source).to(device)
-    learner.begin()
     optimizer = torch.optim.AdamW(parameter_groups(learner, settings["weight_decay"]), lr=settings["lr"], fused=True)
     slices = batches(len(train), settings["batch_size"])
-    total, step, ages = settings["epochs"] * len(slices), 0, []
-    for epoch in range(1, settings["epochs"] + 1):
+    total, done, ages = settings["epochs"] * len(slices), 0, []
+    if state := saved.load(learner, optimizer):
+        done, curve, ages = state["epoch"], state["curve"], state["ages"]
+    else:
+        learner.begin()
+    step = done * len(slices)
+    tick(step, seed=seed)
+    for epoch in range(done + 1, settings["epochs"] + 1):
         order = source.order(epoch)
         network.train()
         logs = []
@@ -173,6 +191,8 @@ def train_one(objective, recipe, train, seed):
         means = {name: float(np.mean([log[name] for log in logs])) for name in logs[0]}
         curve.append({"seed": seed, "epoch": epoch, **means, "lr": lr, **health(network, watched)})
         ages += [{"seed": seed, "epoch": epoch, **row} for row in learner.staleness()]
+        if epoch % recipe["resume"]["every"] == 0 or epoch == settings["epochs"]:
+            saved.save(learner, optimizer, epoch, curve=curve, ages=ages)
     return network, curve, ages
 
 

@@ -179,6 +179,11 @@ class Pretrain(Strict):
     weight_decay: number(0, 1)
 
 
+class Resume(Strict):
+    every: whole(1, 10**6)
+    limit_mb: whole(1, 10**7)
+
+
 class Contrasting(Pretrain):
     normalize: Flag
 
@@ -221,6 +226,7 @@ class Untrained(Recipe):
 class Trained(Recipe):
     views: Views
     pretrain: Pretrain
+    resume: Resume
 
 
 class SupCon(Trained):
@@ -299,6 +305,7 @@ class Params(Strict):
     encoder: Encoder
     watch: whole(2, 10**6)
     pretrain: Contrasting
+    resume: Resume
     negatives: Negatives
     moco: Queue
     vicreg: Terms
@@ -312,4 +319,4 @@ class Params(Strict):
 
 
 KEYS = {field.alias or name for model in [Params, *SOURCES.values(), *RECIPES.values(), Split, Drawing, ShapesDrawing, Crop, Jitter, Blur, Views,
-        Relation, Mined, Encoder, Contrasting, Negatives, Queue, Terms, Probe, Judge, Readout, Claim, Preview, Plot] for name, field in model.model_fields.items()}
+        Relation, Mined, Encoder, Contrasting, Resume, Negatives, Queue, Terms, Probe, Judge, Readout, Claim, Preview, Plot] for name, field in model.model_fields.items()}

@@ -1,9 +1,9 @@
 """Reading params.yaml, and reading and writing tables (CSV) and JSON: whole files, replaced atomically, same input, same bytes."""
 import contextlib
 import csv
+import errno
 import json
 import os
-import tempfile
 from pathlib import Path
 
 from ruamel.yaml import YAML
@@ -28,21 +28,25 @@ def read_params(path, *keys):
 
 @contextlib.contextmanager
 def replacing(path, mode="w"):
-    """A file that takes the place of `path` in one step when the block ends well, and leaves `path` as it was when it does not."""
+    """A file that takes the place of `path` in one step when the block ends well, and leaves `path` as it was when it does not.
+
+    Until then it is `.<name>.partial`, which git and DVC ignore; what a kill leaves of it, the next writing of `path` overwrites.
+    """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.partial")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
-        with os.fdopen(handle, mode, **text) as file:
+        with open(temporary, mode, **text) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
         os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
+    except BaseException as failure:
+        with contextlib.suppress(OSError):
             os.unlink(temporary)
+        if isinstance(failure, OSError) and failure.filename in (None, str(temporary)):  # a full disk does not say which file it was
+            raise OSError(failure.errno or errno.ENOSPC, failure.strerror or str(failure), str(path)) from None
         raise
 
 

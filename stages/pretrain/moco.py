@@ -80,8 +80,8 @@ class MoCo(Objective):
             yield f"moco.key_momentum: {momentum} has a half-life of {half_life:.0f} steps, longer than the {steps} steps of this run: the keys stay near their start"
 
 
-def main(plan, images, split, relation, models, curves, staleness):
-    pretrain(MoCo, plan, images, split, relation, models, curves, staleness)
+def main(plan, images, split, relation, models, curves, staleness, resume):
+    pretrain(MoCo, plan, images, split, relation, models, curves, staleness, resume)
 
 
 if __name__ == "__main__":
