@@ -61,7 +61,7 @@ class Saved:
                     continue  # cut short or damaged
                 with safe_open(path, "pt") as file:
                     told = json.loads(file.metadata()["told"])
-                    tensors = {name: file.get_tensor(name) for name in file.keys()}
+                    tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no dict
                 os.utime(path)  # the oldest are removed first
             except FileNotFoundError:
                 continue  # another process made room

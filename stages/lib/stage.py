@@ -12,6 +12,8 @@ MEND = {errno.ENOSPC: "free some space", errno.EDQUOT: "free some space", errno.
         errno.ENOENT: "`dvc repro` writes what is missing", errno.ENOTDIR: "a file lies where a folder is needed; move it away",
         errno.EISDIR: "a folder lies where a file is needed; move it away"}
 
+UNTOUCHED = "Earlier results are untouched;"
+
 
 class Refused(Exception):
     """Input that a person has to mend; its message is one line naming the file or key, the value and what is allowed."""
@@ -37,12 +39,12 @@ def told(main, arguments):
     except OSError as failure:
         if failure.filename is None:
             raise
-        return (f"error: {failure.filename}: {failure.strerror}. Earlier results are untouched; "
-                f"{MEND.get(failure.errno, 'mend it')} and run `dvc repro` again")
+        return f"error: {failure.filename}: {failure.strerror}. {UNTOUCHED} {MEND.get(failure.errno, 'mend it')} and run `dvc repro` again"
     except (MemoryError, RuntimeError) as failure:
         if not isinstance(failure, MemoryError) and not any(words in str(failure) for words in ("out of memory", "allocate memory")):  # PyTorch's
             raise
-        return f"error: out of memory ({str(failure).splitlines()[0] if str(failure) else 'no details'}). Earlier results are untouched; use fewer or smaller images, or a smaller batch"
+        why = (str(failure) or "no details").splitlines()[0]
+        return f"error: out of memory ({why}). {UNTOUCHED} use smaller batches or fewer images"
     except KeyboardInterrupt:
         return "interrupted: nothing half-written is kept; `dvc repro` goes on from the last finished stage and the last saved epoch"
 
