@@ -6,8 +6,9 @@ strata interleaved in proportion, and the sequence is cut: every cut is stratifi
 import hashlib
 from collections import Counter, defaultdict
 
+from stages.lib.checks import load_factors, load_index
 from stages.lib.stage import Refused, run
-from stages.lib.tables import read_params, read_table, write_table
+from stages.lib.tables import read_params, write_table
 
 
 def assign(index, strata, sizes, seed):
@@ -53,9 +54,8 @@ def counts(shares, total, where):
 
 def main(params, name, index, factors, split):
     entry = read_params(params, "datasets", name)
-    images, labels = read_table(index, ["id", "sha256", "group"]), read_table(factors, ["id"])
-    if [row["id"] for row in images] != [row["id"] for row in labels]:
-        raise Refused(f"{factors}: its ids are not those of {index}, in the same order")
+    images = load_index(index)
+    labels = load_factors(factors, len(images))
     strata = [tuple(row.get(entry[role], "") for role in ("main_factor", "second_factor")) for row in labels]
     shares = {part: entry["split"][part] for part in ("test", "val", "train")}
     parts = assign(images, strata, counts(shares, len(images), f"datasets.{name}.split"), entry["split"]["seed"])

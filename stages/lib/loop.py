@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from stages.lib.checks import load_images, load_relation, load_split
 from stages.lib.draws import Draws
 from stages.lib.encoder import save_network, start
 from stages.lib.infonce import matched
@@ -13,7 +14,7 @@ from stages.lib.resume import Saved, setting
 from stages.lib.ring import STALENESS
 from stages.lib.spectrum import effective_rank
 from stages.lib.stage import Refused
-from stages.lib.tables import read_json, read_table, write_table
+from stages.lib.tables import read_json, write_table
 from stages.lib.views import pair_of_views, view
 from stages.lib.workers import over_seeds, tick
 
@@ -86,13 +87,9 @@ class TrainImages:
     """The train images and who counts as the same; reads no label and no other split."""
 
     def __init__(self, images, split, relation):
-        self.images = np.load(images, mmap_mode="r")
-        self.relation = np.load(relation)  # [N] groups, or one row a seed: [R, N] groups or [R, N, k] neighbors
-        rows = read_table(split, ["id", "split"])
-        related = self.relation.shape[min(1, self.relation.ndim - 1)]
-        if not len(rows) == len(self.images) == related:
-            raise Refused(f"{split} has {len(rows)} rows, {images} {len(self.images)} and {relation} {related}; they must agree")
-        self.ids = np.array([int(row["id"]) for row in rows if row["split"] == "train"])
+        self.images = load_images(images)
+        self.relation = load_relation(relation, len(self.images))  # [N] groups, or one row a seed: [R, N] groups or [R, N, k] neighbors
+        self.ids = load_split(split, len(self.images))["train"]
 
     def __len__(self):
         return len(self.ids)

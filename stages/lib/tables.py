@@ -59,7 +59,7 @@ def write_table(path, rows, columns):
 
 
 def read_table(path, columns=()):
-    """The rows of a CSV as dicts of strings, in order; a missing column or a ragged row is refused by name."""
+    """The rows of a CSV as dicts of strings, in order; a missing column, a ragged row, or an `id` that does not count from 0 is refused by name."""
     with open(path, encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, strict=True)
         try:
@@ -72,6 +72,10 @@ def read_table(path, columns=()):
     for number, row in enumerate(rows, start=2):
         if None in row or None in row.values():
             raise Refused(f"{path}, line {number}: the row does not have {len(reader.fieldnames)} cells")
+        if "id" in columns and row["id"] != str(number - 2):
+            raise Refused(f"{path}, line {number}: id {row['id']!r} where {number - 2} is due")
+    if "id" in columns and not rows:
+        raise Refused(f"{path}: holds no row")
     return rows
 
 
@@ -83,7 +87,11 @@ def write_json(path, value):
 
 
 def read_json(path):
+    """The value in a file of JSON; to ask one of its mappings for a key that it lacks is refused by name."""
+    class Mapping(dict):
+        def __missing__(self, key):
+            raise Refused(f"{path}: no key {key}; rerun the stage that writes it")
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as fault:
+        return json.loads(Path(path).read_text(encoding="utf-8"), object_hook=Mapping)
+    except (ValueError, RecursionError) as fault:
         raise Refused(f"{path}: not JSON ({fault})") from None
