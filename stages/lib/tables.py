@@ -63,15 +63,15 @@ def read_table(path, columns=()):
     with open(path, encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, strict=True)
         try:
-            rows = list(reader)
+            names, rows = reader.fieldnames or [], list(reader)
         except (csv.Error, UnicodeDecodeError) as fault:
             raise Refused(f"{path}, line {reader.line_num}: {fault}") from None
-        missing = [name for name in columns if name not in (reader.fieldnames or [])]
+        missing = [name for name in columns if name not in names]
     if missing:
-        raise Refused(f"{path}: column {missing[0]} is missing; found {', '.join(reader.fieldnames or ['nothing'])}")
+        raise Refused(f"{path}: column {missing[0]} is missing; found {', '.join(names) or 'nothing'}")
     for number, row in enumerate(rows, start=2):
         if None in row or None in row.values():
-            raise Refused(f"{path}, line {number}: the row does not have {len(reader.fieldnames)} cells")
+            raise Refused(f"{path}, line {number}: the row does not have {len(names)} cells")
         if "id" in columns and row["id"] != str(number - 2):
             raise Refused(f"{path}, line {number}: id {row['id']!r} where {number - 2} is due")
     if "id" in columns and not rows:
@@ -87,11 +87,14 @@ def write_json(path, value):
 
 
 def read_json(path):
-    """The value in a file of JSON; to ask one of its mappings for a key that it lacks is refused by name."""
+    """The mapping in a file of JSON; to ask it, or one in it, for a key that it lacks is refused by name."""
     class Mapping(dict):
         def __missing__(self, key):
             raise Refused(f"{path}: no key {key}; rerun the stage that writes it")
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"), object_hook=Mapping)
+        value = json.loads(Path(path).read_text(encoding="utf-8"), object_hook=Mapping)
+        if not isinstance(value, Mapping):
+            raise ValueError("no mapping")
+        return value
     except (ValueError, RecursionError) as fault:
         raise Refused(f"{path}: not JSON ({fault})") from None
