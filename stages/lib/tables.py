@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.error import YAMLError
 
 from stages.lib.stage import Refused
 
@@ -16,9 +16,12 @@ def read_params(path, *keys):
     """The value under `keys` in the YAML 1.2 file `path` (so `1e-05`, as DVC writes it, is a number); duplicate keys are refused."""
     try:
         node = YAML(typ="safe", pure=True).load(Path(path).read_text(encoding="utf-8"))
-    except (MarkedYAMLError, UnicodeDecodeError) as fault:
+    except (YAMLError, ValueError, TypeError, RecursionError) as fault:
         where = getattr(fault, "problem_mark", None)
-        raise Refused(f"{path}{f', line {where.line + 1}' if where else ''}: {getattr(fault, 'problem', fault)}") from None
+        what = " ".join(str(getattr(fault, "problem", None) or fault).split())
+        raise Refused(f"{path}{f', line {where.line + 1}' if where else ''}: {what}") from None
+    if not isinstance(node, dict):
+        raise Refused(f"{path}: no mapping of keys to values")
     for key in keys:
         if not isinstance(node, dict) or key not in node:
             raise Refused(f"{path}: no key {'.'.join(keys)}")
@@ -46,7 +49,8 @@ def replacing(path, mode="w"):
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         if isinstance(failure, OSError) and failure.filename in (None, str(temporary)):  # a full disk does not say which file it was
-            raise OSError(failure.errno or errno.ENOSPC, failure.strerror or str(failure), str(path)) from None
+            number = failure.errno or errno.ENOSPC  # numpy says only how much it could write
+            raise OSError(number, os.strerror(number), str(path)) from None
         raise
 
 
