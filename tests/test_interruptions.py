@@ -184,7 +184,7 @@ def test_two_dvc_repro_at_once_one_works_and_the_other_says_so(clone):
 def test_half_a_lock_file_is_mended_and_nothing_is_run_again(clone):
     before = files(clone)
     lock = (clone / "dvc.lock").read_bytes()
-    (clone / "dvc.lock").write_bytes(lock[: len(lock) // 2 + 3])
+    (clone / "dvc.lock").write_bytes(lock[: lock.index(b"hash:", len(lock) // 2) + 3])
     (clone / ".dvc/tmp/rwlock").write_text('{"read": ')
     assert mend(clone) == ["dvc.lock", ".dvc/tmp/rwlock"] and mend(clone) == []
     done = call("dvc", "repro", cwd=clone)
