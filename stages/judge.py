@@ -4,13 +4,14 @@ Retention of a factor: r = (accuracy - chance) / (accuracy of the untrained enco
 the most frequent train class among the test images. A claim holds a difference (left - right) against a margin.
 """
 import math
+import re
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 
 from stages.lib.checks import load_archive, load_numbers, refuse
-from stages.lib.intervals import estimate
+from stages.lib.intervals import estimate, of_seeds
 from stages.lib.stage import Refused, run
 from stages.lib.tables import read_json, read_params, write_json, write_table
 
@@ -25,7 +26,7 @@ class Readouts:
     """All readouts: `right[run, space, factor, probe]` bool [R, T], `values[...]` {metric: mean over seeds}, `loss[run]`, `plans[run]`."""
 
     def __init__(self, runs, probe, correct, curves, plans):
-        self.right, self.values, self.loss = {}, defaultdict(dict), {}
+        self.right, self.values, self.loss, self.spread = {}, defaultdict(dict), {}, {}
         self.plans = {name: read_json(f"{plans}/{name}.json") for name in runs}
         for name in ["pixels", *runs]:
             for key, right in load_correct(f"{correct}/{name}.npz").items():
@@ -39,9 +40,11 @@ class Readouts:
                 self.values[tuple(key)][metric] = None if "" in found else float(np.mean([float(value) for value in found]))
             self.agree(name, f"{probe}/{name}.csv", f"{correct}/{name}.npz")
         for name in runs:
-            rows = load_numbers(f"{curves}/{name}.csv", ["seed"], ["epoch", "loss"])
+            rows = load_numbers(f"{curves}/{name}.csv", ["seed"], ["epoch", "loss", "z_spread"])
             self.planned(name, rows, f"{curves}/{name}.csv")
-            losses = [float(row["loss"]) for row in rows if row["epoch"] == rows[-1]["epoch"] and row["loss"]]
+            last = [row for row in rows if row["epoch"] == rows[-1]["epoch"]]
+            losses = [float(row["loss"]) for row in last if row["loss"]]
+            self.spread[name] = [float(row["z_spread"]) for row in last]
             self.loss[name] = float(np.mean(losses)) if losses else None
 
     def agree(self, name, table, archive):
@@ -77,10 +80,10 @@ class Readouts:
 
 def load_correct(path):
     """{(space, factor, probe): bool [R, T]} of one run."""
-    found = {tuple(name.split("/")): right for name, right in load_archive(path).items()}
-    if any(len(key) != 3 or right.dtype != bool or right.ndim != 2 for key, right in found.items()) or len({right.shape for right in found.values()}) > 1:
+    keyed = {re.fullmatch(r"([^/]*)/(.*)/([^/]*)", name, re.DOTALL): right for name, right in load_archive(path).items()}  # a factor's name may hold a /
+    if None in keyed or any(right.dtype != bool or right.ndim != 2 for right in keyed.values()) or len({right.shape for right in keyed.values()}) > 1:
         refuse(path, "does not hold arrays of right and wrong, all of one shape [seeds, test images]")
-    return found
+    return {key.groups(): right for key, right in keyed.items()}
 
 
 def ledger(readouts, settings):
@@ -123,6 +126,8 @@ def judge_claim(claim, readouts, settings, main_factor):
         return entry["run"], entry["space"], factor, entry["probe"]
 
     blank = {"verdict": "not applicable", "effect": None, "low": None, "high": None, "seeds": None, "differs": "", "confounded": False}
+    if claim["left"]["probe"] == "spread":
+        return {**blank, **judge_spread(claim, readouts.spread.get(claim["left"]["run"]), settings)}
     left = side(claim["left"])
     keys = [left, *([side(claim["right"])] if isinstance(claim["right"], dict) else [])]
     for key in keys:
@@ -147,12 +152,28 @@ def judge_claim(claim, readouts, settings, main_factor):
         return {**result, "verdict": "unclear", "reason": "one replicate: no interval over seeds"}
     if len(keys) == 2 and all(estimate(readouts.right[key], settings["confidence"], paired=False, seeded=len(readouts.right[key]) > 1).high >= 1 for key in keys):
         return {**result, "verdict": "not testable", "reason": "both sides are at the ceiling of 1"}
+    return {**result, **hold(claim, found)}
+
+
+def judge_spread(claim, spreads, settings):
+    """A claim on the spread of z after the last epoch (1: its unit rows point everywhere alike, 0: all one way) against a number, over seeds."""
+    if spreads is None:
+        return {"reason": f"there is no run {claim['left']['run']} here"}
+    found = of_seeds([spread - claim["right"] for spread in spreads], settings["confidence"])
+    result = {"effect": tidy(found.mean), "low": tidy(found.low), "high": tidy(found.high), "seeds": len(spreads), "reason": ""}
+    if found.low is None:
+        return {**result, "verdict": "unclear", "reason": "one replicate: no interval over seeds"}
+    return {**result, **hold(claim, found)}
+
+
+def hold(claim, found):
+    """{verdict, reason}: an interval of left - right against what the claim's word and margin allow."""
     low, high = TRUE_WITHIN[claim["is"]](claim["margin"])
     if low < found.low and found.high < high:
-        return {**result, "verdict": "supported"}
+        return {"verdict": "supported", "reason": ""}
     if found.high <= low or high <= found.low:
-        return {**result, "verdict": "refuted"}
-    return {**result, "verdict": "unclear", "reason": "the interval crosses the margin"}
+        return {"verdict": "refuted", "reason": ""}
+    return {"verdict": "unclear", "reason": "the interval crosses the margin"}
 
 
 def differences(left, right):
