@@ -6,6 +6,7 @@ INSTALLED := .venv/installed-from-lock
 .PHONY: repro test lint tables clean
 
 repro: $(INSTALLED)
+	python docs/mend.py
 	dvc repro
 	python docs/tables.py show
 

@@ -1,10 +1,12 @@
 """Three hundred faults of params.yaml: each is refused with its key and without a traceback, or provably harmless."""
 import copy
 import random
+from io import StringIO
 
 import pytest
 from conftest import ROOT, call
 from ruamel.yaml import YAML
+from test_dvc import files
 
 from stages.lib.stage import told
 from stages.lib.tables import read_params
@@ -12,8 +14,8 @@ from stages.plan import main as plan
 from stages.plan import plan_all
 
 DEFAULTS = read_params(ROOT / "params.yaml")
-NONSENSE = [None, True, "", "abc", "\u4e24\u89c6\u56fe \U0001f600 \u202e", -1, -0.5, 0.5, 10**30, -(10**30), 1e308, float("nan"), float("inf"), [], [1, 2, 3], [[]], {},
-            {"a": 1}, "1e-5", "../../etc/passwd", "a\nb", "x" * 10000, "<script>alert(1)</script>", "${seed}", "$(touch ran)", [None], "null", "2020-01-01"]
+NONSENSE = [None, True, "", "abc", "\u4e24\u89c6\u56fe \U0001f600 \u202e", -1, -0.5, 0.5, 10**30, -(10**30), 1e308, float("nan"), float("inf"),
+            [], [1, 2, 3], [[]], {}, {"a": 1}, "1e-5", "../../etc/passwd", "a\nb", "x" * 10000, "<script>alert(1)</script>", "${seed}", "$(touch ran)", [None], "null", "2020-01-01"]
 
 
 def paths(tree, at=()):
@@ -53,7 +55,6 @@ def faults(count):
 
 
 def dump(params):
-    from io import StringIO
     stream, yaml = StringIO(), YAML(typ="safe", pure=True)
     yaml.allow_unicode = True
     yaml.dump(params, stream)
@@ -90,7 +91,8 @@ def test_of_300_faults_each_is_refused_with_its_key_or_gives_plans_of_sound_valu
 
 
 @pytest.mark.parametrize("text, word", [
-    ("temperature: 0.2\ntemperature: 0.3\n", "temperature"), ("runs: [unclosed\n", "line"), ("\x00", "params.yaml"), ("- a\n- b\n", "params.yaml"), ("", "params.yaml"),
+    ("temperature: 0.2\ntemperature: 0.3\n", "temperature"), ("runs: [unclosed\n", "line"), ("\x00", "params.yaml"), ("- a\n- b\n", "params.yaml"),
+    ("", "params.yaml"),
     ("a: &a [*a]\n", "params.yaml"), ("a: !!python/object/apply:os.system ['touch ran']\n", "constructor"), ("? [a, b]\n: 1\n", "params.yaml"),
     ("a: &x [1,1,1,1,1,1,1,1,1]\n" + "".join(f"b{n}: &x{n} [{', '.join(['*x' + (str(n - 1) if n else '')] * 9)}]\n" for n in range(9)), "b0"),
     ("[" * 1000, "params.yaml"), ("temperature: &x [1,1,1]\nx: &y [*x,*x,*x]\n", "temperature"),
@@ -107,7 +109,6 @@ def test_yaml_that_is_no_mapping_of_parameters_is_refused(tmp_path, text, word):
     (lambda text: text + "\nviews: {", "params.yaml"),
 ])
 def test_dvc_repro_with_a_fault_ends_with_its_key_and_the_results_survive(clone, change, word):
-    from test_dvc import files
     before = {name: code for name, code in files(clone).items() if name != "params.yaml"}
     path = clone / "params.yaml"
     path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -2,6 +2,7 @@
 import errno
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import psutil
 import pytest
 from conftest import ROOT, call
 from mend import mend
-from test_dvc import files
+from test_dvc import files, paths, stages
 
 from stages.lib.stage import Refused, told
 from stages.lib.tables import replacing
@@ -48,7 +49,8 @@ def begin(*command, workers=1):
 def left(session):
     """The processes of a session, once none is left or five seconds have passed."""
     for _ in range(100):
-        found = [process.pid for process in psutil.process_iter(["status"]) if process.info["status"] != psutil.STATUS_ZOMBIE and in_session(process.pid, session)]
+        found = [process.pid for process in psutil.process_iter(["status"])
+                 if process.info["status"] != psutil.STATUS_ZOMBIE and in_session(process.pid, session)]
         if not found:
             break
         time.sleep(0.05)
@@ -125,23 +127,18 @@ def test_a_missing_file_a_folder_in_its_place_and_too_little_memory_are_one_line
     def too_much():
         raise MemoryError
 
-    assert "nothing.csv: No such file" in told(lambda path: open(path), {"path": f"{tmp_path}/nothing.csv"})
-    assert "a folder lies where a file is needed" in told(lambda path: open(path, "w"), {"path": str(tmp_path)})
+    assert "nothing.csv: No such file" in told(lambda path: Path(path).read_text(), {"path": f"{tmp_path}/nothing.csv"})
+    assert "a folder lies where a file is needed" in told(lambda path: Path(path).write_text("x"), {"path": str(tmp_path)})
     assert told(too_much, {}).startswith("error: out of memory")
 
 
 # In each stage's folder of outputs there is no room; with room again the same command succeeds.
-FULL = {"pretrain": ("stages.pretrain.simclr", ["--plan", "data/plans/simclr_swap.json", "--images", "data/shapes/images.npy", "--split", "data/shapes/split.csv",
-                     "--relation", "data/shapes/relations/instance.npy", "--models", "{full}/models", "--curves", "{full}/c.csv", "--staleness", "{full}/s.csv",
-                     "--resume", "{full}/resume"]),
-        "extract": ("stages.extract", ["--params", "params.yaml", "--images", "data/shapes/images.npy", "--models", "models/simclr_swap", "--features", "{full}/features"]),
-        "plot": ("stages.plot", ["--params", "params.yaml", "--curves-dir", "metrics/curves", "--ledger-csv", "metrics/ledger.csv", "--preview", "data/preview.npz",
-                 "--plots", "{full}/plots"])}
+FULL = ["pretrain@simclr_swap", "extract@simclr_swap", "plot"]
 
 
 @pytest.fixture
 def full(tmp_path):
-    """A disk of 64 kB, most of it taken by a file `ballast` beside a file `earlier`."""
+    """A disk of 2 MB, all but a few kB of it taken by a file `ballast` beside a file `earlier`."""
     folder = tmp_path / "full"
     folder.mkdir()
     if sys.platform != "linux" or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], capture_output=True).returncode:
@@ -154,8 +151,10 @@ def full(tmp_path):
 
 @pytest.mark.parametrize("stage", FULL)
 def test_on_a_full_disk_a_stage_ends_in_one_line_and_works_when_there_is_room(stage, full, toy):
-    module, arguments = FULL[stage]
-    command = [sys.executable, "-m", module, *(word.format(full=full) for word in arguments)]
+    """The stage's own command, its outputs and saved states on the full disk."""
+    found = next(one for one in stages(toy).values() if one.name == stage)
+    written = {*paths(found.outs, toy), ".resume"}
+    command = [f"{full}/{word}" if word in written else word for word in shlex.split(found.cmd)]
     failed = call(*command, cwd=toy, check=False)
     errors = [line for line in failed.stderr.splitlines() if line.startswith("error: ")]
     assert failed.returncode == 1 and len(errors) == 1 and str(full) in errors[0] and "No space left" in errors[0] and "free some space" in errors[0]
@@ -166,17 +165,16 @@ def test_on_a_full_disk_a_stage_ends_in_one_line_and_works_when_there_is_room(st
 
 @linux
 def test_two_dvc_repro_at_once_one_works_and_the_other_says_so(clone):
-    """The first is held inside a stage by a fifo in the place of its parameters."""
+    """The first is held inside a stage, which waits for someone to close the other end of a pipe."""
     code = clone / "stages/split.py"
-    code.write_text(code.read_text().replace("def main(params,", "def main(params,", 1).replace(
-        "    entry = read_params(params,", "    open(\"go\").read()\n    entry = read_params(params,", 1))
+    code.write_text(code.read_text().replace("    run(main)", "    open('go').read()\n    run(main)"), encoding="utf-8")
     os.mkfifo(clone / "go")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     first = subprocess.Popen(["dvc", "repro", "split"], cwd=clone, env={**os.environ, "PATH": path}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     gate = os.open(clone / "go", os.O_WRONLY)  # opens when the stage has come so far
     second = call("dvc", "repro", "split", cwd=clone, check=False)
     os.close(gate)
-    assert second.returncode and re.search(r"busy|Unable to acquire lock", second.stdout + second.stderr) and "Traceback" not in second.stderr
+    assert second.returncode and re.search("busy|Unable to acquire lock", second.stdout + second.stderr) and "Traceback" not in second.stderr
     first.communicate(timeout=120)
     assert first.returncode == 0
 

@@ -16,7 +16,8 @@ from stages.plan import main as plan
 
 CODE = [path for folder in ("stages", "docs", "benchmarks") for path in sorted((ROOT / folder).rglob("*.py"))]
 # called by this name, it can run what a file holds; `load` is judged by its arguments below
-FORBIDDEN = {"eval", "exec", "compile", "__import__", "pickle.load", "pickle.loads", "pickle.Unpickler", "marshal.loads", "shelve.open", "joblib.load", "dill.load",
+FORBIDDEN = {"eval", "exec", "compile", "__import__", "pickle.load", "pickle.loads", "pickle.Unpickler", "marshal.loads", "shelve.open",
+             "joblib.load", "dill.load",
              "cloudpickle.load", "yaml.load", "yaml.unsafe_load", "yaml.full_load", "os.system", "os.popen", "subprocess.getoutput", "pandas.read_pickle",
              "pd.read_pickle", "torch.jit.load", "torch.hub.load", "shutil.unpack_archive", "tarfile.open", "extractall"}
 
@@ -44,7 +45,8 @@ def test_no_code_of_the_project_loads_what_could_run():
     assert {path.name: unsafe(path.read_text(encoding="utf-8")) for path in CODE if unsafe(path.read_text(encoding="utf-8"))} == {}
 
 
-@pytest.mark.parametrize("line", ["pickle.load(f)", "torch.load(p)", "torch.load(p, weights_only=False)", "np.load(p)", "np.load(p, allow_pickle=True)", "yaml.load(t)",
+@pytest.mark.parametrize("line", ["pickle.load(f)", "torch.load(p)", "torch.load(p, weights_only=False)", "np.load(p)", "np.load(p, allow_pickle=True)",
+                                  "yaml.load(t)",
                                   "YAML(typ='unsafe')", "eval(x)", "subprocess.run(c, shell=True)", "os.system(c)", "zipfile.ZipFile(p).extractall()"])
 def test_the_search_finds(line):
     assert unsafe(line) == [line]
@@ -68,7 +70,8 @@ SAFETENSORS = {
     "a recipe that is code": header_only({"__metadata__": {"recipe": "__import__('os').system('touch ran')"}}),
     "a recipe of another kind": header_only({"__metadata__": {"recipe": '{"of": ["simclr", "1"], "encoder": "x", "side": {}}'}}),
 }
-NPY = {"a pickle": pickle.dumps(Runs()), "code for a shape": b"\x93NUMPY\x01\x00\x76\x00" + b"{'descr': '|u1', 'fortran_order': False, 'shape': __import__('os').mkdir('ran')}".ljust(117) + b"\n",
+NPY = {"a pickle": pickle.dumps(Runs()),
+       "code for a shape": b"\x93NUMPY\x01\x00\x76\x00" + b"{'descr': '|u1', 'fortran_order': False, 'shape': __import__('os').mkdir('ran')}".ljust(117) + b"\n",
        "nested without end": b"\x93NUMPY\x01\x00\x76\x00" + b"(" * 117 + b"\n"}
 
 
@@ -101,14 +104,16 @@ def test_an_object_array_in_an_archive_is_refused(tmp_path, monkeypatch):
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("text", ["id,shape\n0,=cmd|' /C touch ran'!A0\n", "id,shape\n0,../../../etc/passwd\n", "id,shape\n0,<script>alert(1)</script>\n", 'id,shape\n0,"$(touch ran)"\n'])
+@pytest.mark.parametrize("text", ["id,shape\n0,=cmd|' /C touch ran'!A0\n", "id,shape\n0,../../../etc/passwd\n", "id,shape\n0,<script>alert(1)</script>\n",
+                                  'id,shape\n0,"$(touch ran)"\n'])
 def test_a_cell_of_a_table_is_text_and_nothing_else(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.csv").write_text(text)
     assert read_table(tmp_path / "x.csv", ["id"])[0]["shape"] in text and [file.name for file in tmp_path.iterdir()] == ["x.csv"]
 
 
-@pytest.mark.parametrize("text", ["a: !!python/object/apply:os.system ['touch ran']\n", "a: !!python/name:os.system\n", "a: !!python/module:os\n", "!!python/object/new:os.system ['touch ran']\n"])
+@pytest.mark.parametrize("text", ["a: !!python/object/apply:os.system ['touch ran']\n", "a: !!python/name:os.system\n", "a: !!python/module:os\n",
+                                  "!!python/object/new:os.system ['touch ran']\n"])
 def test_yaml_makes_no_object(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "params.yaml").write_text(text)
