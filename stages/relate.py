@@ -19,7 +19,7 @@ def group_numbers(values):
 
 
 def main(params, name, dataset, index, factors, split, relation, agreement):
-    entry = read_params(params, "relations", name)
+    entry, said = read_params(params, "relations", name), read_params(params, "datasets", dataset, "columns")
     rows = load_index(index)
     labels, train = load_factors(factors, len(rows)), load_split(split, len(rows))["train"]
     table, column, values = index, "group", rows
@@ -31,7 +31,7 @@ def main(params, name, dataset, index, factors, split, relation, agreement):
     groups = group_numbers([row[column] for row in values])
     with replacing(relation, "wb") as file:
         np.save(file, groups, allow_pickle=False)
-    found = of_groups(groups[train], {factor: classes[train] for factor, classes in classes_of(labels).items()})
+    found = of_groups(groups[train], {factor: classes[train] for factor, classes in classes_of(labels, said).items()})
     write_json(agreement, {"kind": entry["kind"], "seeds": {"all": found}})
     print(f"{relation}: {len(np.unique(groups))} groups of {len(groups)} images; {agreement}")
 

@@ -15,7 +15,8 @@ from stages.plan import plan_all
 
 DEFAULTS = read_params(ROOT / "params.yaml")
 NONSENSE = [None, True, "", "abc", "\u4e24\u89c6\u56fe \U0001f600 \u202e", -1, -0.5, 0.5, 10**30, -(10**30), 1e308, float("nan"), float("inf"),
-            [], [1, 2, 3], [[]], {}, {"a": 1}, "1e-5", "../../etc/passwd", "a\nb", "x" * 10000, "<script>alert(1)</script>", "${seed}", "$(touch ran)", [None], "null", "2020-01-01"]
+            [], [1, 2, 3], [[]], {}, {"a": 1}, "1e-5", "../../etc/passwd", "a\nb", "x" * 10000, "<script>alert(1)</script>", "${seed}", "$(touch ran)", [None],
+            "null", "2020-01-01"]
 
 
 def paths(tree, at=()):

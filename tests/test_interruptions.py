@@ -170,13 +170,12 @@ def test_two_dvc_repro_at_once_one_works_and_the_other_says_so(clone):
     code.write_text(code.read_text().replace("    run(main)", "    open('go').read()\n    run(main)"), encoding="utf-8")
     os.mkfifo(clone / "go")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    first = subprocess.Popen(["dvc", "repro", "split"], cwd=clone, env={**os.environ, "PATH": path}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    first = subprocess.Popen(["dvc", "repro", "split"], cwd=clone, env={**os.environ, "PATH": path}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     gate = os.open(clone / "go", os.O_WRONLY)  # opens when the stage has come so far
     second = call("dvc", "repro", "split", cwd=clone, check=False)
     os.close(gate)
     assert second.returncode and re.search("busy|Unable to acquire lock", second.stdout + second.stderr) and "Traceback" not in second.stderr
-    first.communicate(timeout=120)
-    assert first.returncode == 0
+    assert first.wait(timeout=120) == 0
 
 
 def test_half_a_lock_file_is_mended_and_nothing_is_run_again(clone):

@@ -70,9 +70,10 @@ SAFETENSORS = {
     "a recipe that is code": header_only({"__metadata__": {"recipe": "__import__('os').system('touch ran')"}}),
     "a recipe of another kind": header_only({"__metadata__": {"recipe": '{"of": ["simclr", "1"], "encoder": "x", "side": {}}'}}),
 }
+NUMPY = b"\x93NUMPY\x01\x00\x76\x00"  # version 1.0, a header of 118 bytes
 NPY = {"a pickle": pickle.dumps(Runs()),
-       "code for a shape": b"\x93NUMPY\x01\x00\x76\x00" + b"{'descr': '|u1', 'fortran_order': False, 'shape': __import__('os').mkdir('ran')}".ljust(117) + b"\n",
-       "nested without end": b"\x93NUMPY\x01\x00\x76\x00" + b"(" * 117 + b"\n"}
+       "code for a shape": NUMPY + b"{'descr': '|u1', 'fortran_order': False, 'shape': __import__('os').mkdir('ran')}".ljust(117) + b"\n",
+       "nested without end": NUMPY + b"(" * 117 + b"\n"}
 
 
 @pytest.mark.parametrize("name", SAFETENSORS)
@@ -128,7 +129,8 @@ def test_json_nested_without_end_is_refused(tmp_path):
         read_json(tmp_path / "x.json")
 
 
-@pytest.mark.parametrize("name", ["../ran", "/etc/ran", "a/../../ran", "ran\n", "a;touch ran", "$(touch ran)", "`touch ran`", "<img src=x onerror=alert(1)>", "ran'", "..", ""])
+@pytest.mark.parametrize("name", ["../ran", "/etc/ran", "a/../../ran", "ran\n", "a;touch ran", "$(touch ran)", "`touch ran`",
+                                  "<img src=x onerror=alert(1)>", "ran'", "..", ""])
 @pytest.mark.parametrize("block", ["runs", "datasets", "relations", "views", "mined"])
 def test_a_name_that_would_become_a_path_or_a_command_is_refused(block, name, tmp_path):
     """Names of entries stand in the commands and paths of dvc.yaml."""
