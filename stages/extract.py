@@ -1,6 +1,7 @@
 """Extract: the frozen networks of a run -> h and z of every image, seed by seed (z before normalization)."""
 import numpy as np
 
+from stages.lib.checks import load_images
 from stages.lib.encoder import apply, load_network
 from stages.lib.stage import Refused, run
 from stages.lib.tables import read_params, replacing
@@ -9,7 +10,7 @@ from stages.lib.workers import over_seeds, tick
 
 def main(params, images, models, features):
     batch_size, first, replicates = (read_params(params, *key) for key in (["extract", "batch_size"], ["seed"], ["replicates"]))
-    pixels = np.load(images, mmap_mode="r")
+    pixels = load_images(images)
     seeds = [first + replicate for replicate in range(replicates)]
 
     def work(seed):

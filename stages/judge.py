@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from stages.lib.checks import load_archive, load_numbers, refuse
 from stages.lib.intervals import estimate, of_seeds
 from stages.lib.stage import Refused, run
-from stages.lib.tables import read_json, read_params, read_table, write_json, write_table
+from stages.lib.tables import read_json, read_params, write_json, write_table
 
 LEDGER = ["run", "space", "factor", "probe", "mean", "low", "high", "n", "seeds", "chance", "untrained",
           "retention", "retention_low", "retention_high", "verdict", "note"]
@@ -28,21 +29,39 @@ class Readouts:
         self.right, self.values, self.loss, self.spread = {}, defaultdict(dict), {}, {}
         self.plans = {name: read_json(f"{plans}/{name}.json") for name in runs}
         for name in ["pixels", *runs]:
-            for key, right in read_correct(f"{correct}/{name}.npz").items():
+            for key, right in load_correct(f"{correct}/{name}.npz").items():
                 self.right[name, *key] = right
             cells = defaultdict(list)
-            for row in read_table(f"{probe}/{name}.csv", ["run", "space", "factor", "probe", "metric", "value"]):
+            for row in load_numbers(f"{probe}/{name}.csv", ["run", "seed", "space", "factor", "probe", "metric"], ["value"]):
                 if row["run"] != name:
                     raise Refused(f"{probe}/{name}.csv: holds run {row['run']}, not {name}; rerun probe@{name}")
                 cells[name, row["space"], row["factor"], row["probe"], row["metric"]].append(row["value"])
             for (*key, metric), found in cells.items():
                 self.values[tuple(key)][metric] = None if "" in found else float(np.mean([float(value) for value in found]))
+            self.agree(name, f"{probe}/{name}.csv", f"{correct}/{name}.npz")
         for name in runs:
-            rows = read_table(f"{curves}/{name}.csv", ["epoch", "loss", "z_spread"])
+            rows = load_numbers(f"{curves}/{name}.csv", ["seed"], ["epoch", "loss", "z_spread"])
+            self.planned(name, rows, f"{curves}/{name}.csv")
             last = [row for row in rows if row["epoch"] == rows[-1]["epoch"]]
             losses = [float(row["loss"]) for row in last if row["loss"]]
             self.spread[name] = [float(row["z_spread"]) for row in last]
             self.loss[name] = float(np.mean(losses)) if losses else None
+
+    def agree(self, name, table, archive):
+        """Refuse a table and an archive that do not come from the same readout: the accuracies of one are the means of the other."""
+        for key, right in self.right.items():
+            if key[0] == name and (self.values[key].get("accuracy") is None or abs(self.values[key]["accuracy"] - right.mean()) > 1e-9):
+                refuse(table, f"its accuracy of {'.'.join(key[1:])} is not that of {archive}")
+            if key[0] == name and (self.values[key].get("majority") is None or self.values[*key[:2], "", "spectrum"].get("effective_rank") is None):
+                refuse(table, f"lacks the majority of {'.'.join(key[1:])} or the effective rank of {key[1]}")
+
+    def planned(self, name, rows, path):
+        """Refuse the curve of another plan: other seeds, or another number of epochs."""
+        plan = self.plans[name]
+        seeds = [str(plan["seed"] + replicate) for replicate in range(plan["replicates"])]
+        last = plan.get("pretrain", {"epochs": 0})["epochs"]
+        if [(row["seed"], row["epoch"]) for row in rows] != [(seed, str(epoch)) for seed in seeds for epoch in range(last + 1)]:
+            refuse(path, f"does not hold the epochs 0 to {last} of the seeds {seeds[0]} to {seeds[-1]}")
 
     def chance(self, key):
         return self.values[key]["majority"]
@@ -59,10 +78,12 @@ class Readouts:
         return same[0] if same else None
 
 
-def read_correct(path):
+def load_correct(path):
     """{(space, factor, probe): bool [R, T]} of one run."""
-    with np.load(path, allow_pickle=False) as file:
-        return {re.fullmatch(r"([^/]*)/(.*)/([^/]*)", name, re.DOTALL).groups(): file[name] for name in file.files}  # a factor's name may hold a /
+    keyed = {re.fullmatch(r"([^/]*)/(.*)/([^/]*)", name, re.DOTALL): right for name, right in load_archive(path).items()}  # a factor's name may hold a /
+    if None in keyed or any(right.dtype != bool or right.ndim != 2 for right in keyed.values()) or len({right.shape for right in keyed.values()}) > 1:
+        refuse(path, "does not hold arrays of right and wrong, all of one shape [seeds, test images]")
+    return {key.groups(): right for key, right in keyed.items()}
 
 
 def ledger(readouts, settings):

@@ -5,6 +5,7 @@ earlier result.
 """
 import difflib
 import json
+import reprlib
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
@@ -44,7 +45,7 @@ def describe(error, tree, prefix):
 
 
 def shown(value):
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = reprlib.repr(value) if isinstance(value, (dict, list)) else json.dumps(value, ensure_ascii=False, default=str)  # aliases can nest without end
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -11,8 +11,9 @@ import numpy as np
 from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 
+from stages.lib.checks import load_archive, load_numbers
 from stages.lib.stage import run
-from stages.lib.tables import read_params, read_table, replacing, write_table
+from stages.lib.tables import read_params, replacing, write_table
 
 # Okabe and Ito 2008: told apart by color-blind readers
 BLUE, ORANGE, GREEN, GREY, BLACK = "#0072b2", "#d55e00", "#009e73", "#8c8c8c", "#1a1a1a"
@@ -128,11 +129,10 @@ def main(params, curves_dir, ledger_csv, preview, plots):
     settings, names = read_params(params, "plot"), list(read_params(params, "runs"))
     entry = read_params(params, "datasets", read_params(params, "dataset"))
     labels = Labels()
-    with np.load(preview, allow_pickle=False) as file:
-        sheets = {name: file[name] for name in file.files}
+    sheets = load_archive(preview)
     with plt.rc_context(STYLE):
-        figures = {"curves": curves({name: read_table(f"{curves_dir}/{name}.csv") for name in names}, labels),
-                   "ledger": ledger(read_table(ledger_csv), names, [entry["main_factor"], entry["second_factor"]], labels),
+        figures = {"curves": curves({name: load_numbers(f"{curves_dir}/{name}.csv", ["seed"], ["epoch", "loss", "reference"]) for name in names}, labels),
+                   "ledger": ledger(load_numbers(ledger_csv, ["run", "space", "factor", "probe"], ["mean", "low", "high", "chance"]), names, [entry["main_factor"], entry["second_factor"]], labels),
                    "views": views(sheets, labels)}
         figures = {name: figure for name, figure in figures.items() if figure is not None}
         for name, figure in figures.items():

@@ -12,11 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
+from stages.lib.checks import load_factors, load_features, load_images, load_split, same_number
 from stages.lib.factors import classes_of
 from stages.lib.neighbors import nearest, vote
 from stages.lib.spectrum import effective_rank
-from stages.lib.stage import Refused, run
-from stages.lib.tables import read_params, read_table, replacing, write_table
+from stages.lib.stage import run
+from stages.lib.tables import read_params, replacing, write_table
 from stages.lib.workers import over_seeds, tick
 
 COLUMNS = ["run", "seed", "space", "factor", "probe", "slice", "metric", "value", "n"]
@@ -86,7 +87,9 @@ def main(params, run_name, features, factors, split, table, correct):
     """`features` is a run's folder of features, or images.npy: then pixels are read out, once."""
     settings, first, replicates = (read_params(params, key) for key in ("probe", "seed", "replicates"))
     said = read_params(params, "datasets", read_params(params, "dataset"), "columns")
-    classes, parts = classes_of(read_table(factors), said), parts_of(read_table(split, ["id", "split"]))
+    parts = load_split(split, None)
+    count = sum(map(len, parts.values()))
+    classes = classes_of(load_factors(factors, count), said)
     pixels = features.endswith(".npy")
     spaces = ["pixels"] if pixels else ["h", "z"]
     seeds = [first + replicate for replicate in range(1 if pixels else replicates)]
@@ -94,9 +97,8 @@ def main(params, run_name, features, factors, split, table, correct):
     def work(job):
         seed, space = job
         path = features if pixels else f"{features}/{seed}/{space}.npy"
-        rows = np.load(path)
-        if len(rows) != sum(map(len, parts.values())):
-            raise Refused(f"{path} has {len(rows)} rows, {split} {sum(map(len, parts.values()))}; rerun the stage that wrote it")
+        rows = load_images(path) if pixels else load_features(path, count)
+        same_number(path, len(rows), count)
         rows = rows.reshape(len(rows), -1).astype(np.float32) / (255 if pixels else 1)
         found = read_out(rows, classes, parts, settings)
         tick()
@@ -111,11 +113,6 @@ def main(params, run_name, features, factors, split, table, correct):
         np.savez(file, **{"/".join(key): np.stack([results[seed, key[0]][1][key[1:]] for seed in seeds]) for key in keys})
     accuracy = {key: np.mean([results[seed, key[0]][1][key[1:]].mean() for seed in seeds]) for key in keys if key[2] == "knn"}
     print(f"{table}: {len(tidy)} rows; kNN accuracy " + ", ".join(f"{factor} from {space} {value:.3f}" for (space, factor, _), value in accuracy.items()))
-
-
-def parts_of(rows):
-    """{train, val, test: int [.]}, the row numbers of each split."""
-    return {part: np.array([row for row, entry in enumerate(rows) if entry["split"] == part], dtype=int) for part in ("train", "val", "test")}
 
 
 if __name__ == "__main__":

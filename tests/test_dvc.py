@@ -80,7 +80,7 @@ def test_a_stage_needs_only_its_deps_writes_only_its_outs_and_writes_the_same_by
 
 def files(folder):
     return {path.relative_to(folder).as_posix(): hashlib.md5(path.read_bytes()).hexdigest() for path in sorted(folder.rglob("*"))
-            if path.is_file() and ".git" not in path.parts and ".dvc" not in path.parts and path.name != ".gitignore"}
+            if path.is_file() and not {".git", ".dvc", ".resume"} & set(path.parts) and path.name != ".gitignore"}
 
 
 def leaves(tree, path=()):
@@ -122,6 +122,7 @@ def users(path, params):
         "device": lambda: reading("device"),
         "watch": lambda: reading("watch"),
         "encoder": lambda: reading("encoder"),
+        "resume": lambda: reading("resume"),
         "pretrain": lambda: reading("pretrain"),
         "seed": lambda: [*each("pretrain", "extract", "probe"), "probe_pixels", "judge"],
         "replicates": lambda: [*each("pretrain", "extract", "probe"), "judge"],

@@ -2,6 +2,7 @@
 import hashlib
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -97,9 +98,14 @@ def start(recipe, side, seed):
 def save_network(path, network):
     """Weights and buffers as `encoder.*` and `head.*`, with the recipe of the network in the file's metadata."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
-    recipe = json.dumps({"encoder": network.recipe, "side": network.side}, sort_keys=True)
+    recipe = json.dumps({"encoder": network.recipe, "side": network.side, "of": owner(path)}, sort_keys=True)
     with replacing(path, "wb") as file:
         file.write(save(tensors, {"recipe": recipe}))
+
+
+def owner(path):
+    """The run and the seed that the path of a file of weights names, <run>/<seed>.safetensors."""
+    return [Path(path).parent.name, Path(path).stem]
 
 
 def load_network(path):
@@ -107,6 +113,8 @@ def load_network(path):
     try:
         with safe_open(path, "pt") as file:
             recipe = json.loads(file.metadata()["recipe"])
+            if recipe["of"] != owner(path):
+                raise Refused(f"{path}: holds the weights of run {recipe['of'][0]}, seed {recipe['of'][1]}; rerun the run's pretrain stage")
             network = Network(recipe["encoder"], recipe["side"])
             network.load_state_dict({name: file.get_tensor(name) for name in list(file.keys())})
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as fault:

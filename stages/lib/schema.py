@@ -230,6 +230,11 @@ class Pretrain(Strict):
     weight_decay: number(0, 1)
 
 
+class Resume(Strict):
+    every: whole(1, 10**6)
+    limit_mb: whole(1, 10**7)
+
+
 class Contrasting(Pretrain):
     normalize: Flag
 
@@ -272,6 +277,7 @@ class Untrained(Recipe):
 class Trained(Recipe):
     views: Views
     pretrain: Pretrain
+    resume: Resume
 
 
 class SupCon(Trained):
@@ -350,6 +356,7 @@ class Params(Strict):
     encoder: Encoder
     watch: whole(2, 10**6)
     pretrain: Contrasting
+    resume: Resume
     negatives: Negatives
     moco: Queue
     vicreg: Terms
