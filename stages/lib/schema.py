@@ -282,6 +282,17 @@ class Preview(Strict):
     seed: Seed
 
 
+class Map(Strict):
+    images: whole(4, 2000)
+    methods: leaf(lambda v: isinstance(v, list) and v and set(v) <= {"pca", "tsne", "umap"} and len(set(v)) == len(v), "a list of some of pca, tsne, umap")
+    perplexity: number(1, 1000)
+    neighbors: whole(1, 20)
+
+
+class Page(Strict):
+    queries: whole(1, 24)
+
+
 class Plot(Strict):
     dpi: whole(50, 600)
 
@@ -308,8 +319,10 @@ class Params(Strict):
     judge: Judge
     claims: dict[Name, Claim]
     preview: Preview
+    map: Map
+    page: Page
     plot: Plot
 
 
 KEYS = {field.alias or name for model in [Params, *SOURCES.values(), *RECIPES.values(), Split, Drawing, ShapesDrawing, Crop, Jitter, Blur, Views,
-        Relation, Mined, Encoder, Contrasting, Negatives, Queue, Terms, Probe, Judge, Readout, Claim, Preview, Plot] for name, field in model.model_fields.items()}
+        Relation, Mined, Encoder, Contrasting, Negatives, Queue, Terms, Probe, Judge, Readout, Claim, Preview, Map, Page, Plot] for name, field in model.model_fields.items()}
