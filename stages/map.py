@@ -14,15 +14,18 @@ from stages.lib.stage import Refused, run
 from stages.lib.tables import read_params, read_table, replacing
 from stages.lib.workers import over_seeds, tick
 
+HEIGHT = 0.75  # of a map of width 1
+MIDDLE = np.array([0.5, HEIGHT / 2], np.float32)
+
 
 def flat_map(rows, method, perplexity, seed):
-    """float32 [n, 2] in [0, 1], one scale for both axes, so that distances keep their shape; all at the middle if all rows [n, D] are equal.
+    """float32 [n, 2], x in [0, 1] and y in [0, HEIGHT], one scale for both, the longest direction lying flat; all in the middle if all rows [n, D] are equal.
 
     perplexity: about how many neighbors a point of t-SNE or UMAP minds; at most (n - 1) / 3.
     """
     rows = np.asarray(rows, dtype=np.float64)
     if len(rows) < 4 or np.ptp(rows, axis=0).max() <= 1e-6 * np.abs(rows).max(initial=0):  # nothing to spread out but rounding
-        return np.full((len(rows), 2), 0.5, np.float32)
+        return np.tile(MIDDLE, (len(rows), 1))
     perplexity = min(perplexity, (len(rows) - 1) / 3)
     if method == "pca":
         places = PCA(min(2, rows.shape[1]), svd_solver="full").fit_transform(rows)
@@ -31,9 +34,9 @@ def flat_map(rows, method, perplexity, seed):
         places = TSNE(2, perplexity=perplexity, init=start, random_state=seed, n_jobs=1).fit_transform(rows)
     else:
         places = umap_class()(n_components=2, n_neighbors=max(2, round(perplexity)), random_state=seed, n_jobs=1).fit_transform(rows)
-    places = np.pad(places, ((0, 0), (0, 2 - places.shape[1])))
+    places = PCA(svd_solver="full").fit_transform(np.pad(places, ((0, 0), (0, 2 - places.shape[1]))))
     middle = (places.max(axis=0) + places.min(axis=0)) / 2
-    return (0.5 + (places - middle) / np.ptp(places, axis=0).max()).clip(0, 1).astype(np.float32)
+    return (MIDDLE + (places - middle) / (np.ptp(places, axis=0) / [1, HEIGHT]).max()).astype(np.float32)
 
 
 def umap_class():

@@ -2,7 +2,6 @@
 
 Each panel is a function of stages/lib/panels and a template of the same name in <page>/panels; it appears where all its inputs are given.
 """
-import json
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +50,7 @@ class Words:
 
     def pair(self, key, **values):
         """(English, Chinese) as markup, values escaped."""
-        return tuple(Markup(text).format(**values) for text in self.pairs[key])
+        return tuple(Markup(text.replace(" %", "\u00a0%")).format(**values) for text in self.pairs[key])
 
     def say(self, key, **values):
         """Both languages side by side; the style sheet shows one."""
@@ -83,11 +82,10 @@ def render(page, given, panels):
     environment.filters["percent"] = lambda value: "–" if value is None else f"{100 * value:.0f}"
     environment.filters["signed"] = lambda value: "–" if value is None else f"{value:+.3f}".replace("-", "−")
     environment.globals |= {"say": words.say, "pair": words.pair, "has_words": words.has, "columns": COLUMNS}
-    files = {name: Markup(Path(page, name).read_text(encoding="utf-8")) for name in ("style.css", "script.js")}
+    style, script = (Markup(Path(page, name).read_text(encoding="utf-8")) for name in ("style.css", "script.js"))
     sheet = given["sheet"]
     return environment.get_template("report.html.j2").render(
-        panels=panels, dataset=given["dataset"], facts=given["facts"], sheet=sheet, sheet_uri=Markup(sheet.uri()), style=files["style.css"], script=files["script.js"],
-        title=json.dumps(words.pairs["title"], ensure_ascii=True))
+        panels=panels, dataset=given["dataset"], facts=given["facts"], sheet=sheet, sheet_uri=Markup(sheet.uri()), style=style, script=script)
 
 
 def read_given(params, paths):
@@ -96,7 +94,8 @@ def read_given(params, paths):
     entry = read_params(params, "datasets", dataset)
     given = {"runs": runs, "policies": read_params(params, "views"), "dataset": dataset, "queries": read_params(params, "page", "queries"),
              "named_factors": list(dict.fromkeys([entry["main_factor"], entry["second_factor"]])),
-             "collapse_rank": read_params(params, "judge", "collapse_rank")}
+             "collapse_rank": read_params(params, "judge", "collapse_rank"), "kept": read_params(params, "judge", "kept"),
+             "claimed": read_params(params, "claims")}
     names = {"relations": {**read_params(params, "relations"), **read_params(params, "mined")}}
     readers = {**READERS, "relations": READERS["plans"]}
     given |= {key: readers[key](path, names.get(key, runs)) for key, path in paths.items()}

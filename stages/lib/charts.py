@@ -2,7 +2,7 @@
 import math
 
 WIDTH, HEIGHT = 320, 180  # of a chart in its own units; a page scales it
-LEFT, RIGHT, TOP, BOTTOM = 38, 10, 10, 26  # room for the labels of the axes
+LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 26  # room for the labels of the axes
 
 
 def ticks(low, high, most=4):

@@ -325,4 +325,5 @@ class Params(Strict):
 
 
 KEYS = {field.alias or name for model in [Params, *SOURCES.values(), *RECIPES.values(), Split, Drawing, ShapesDrawing, Crop, Jitter, Blur, Views,
-        Relation, Mined, Encoder, Contrasting, Negatives, Queue, Terms, Probe, Judge, Readout, Claim, Preview, Map, Page, Plot] for name, field in model.model_fields.items()}
+        Relation, Mined, Encoder, Contrasting, Negatives, Queue, Terms, Probe, Judge, Readout, Claim, Preview, Map, Page,
+        Plot] for name, field in model.model_fields.items()}

@@ -64,7 +64,7 @@
   };
   const place = (map, image) => {
     const places = data.places[choose("run").value][map.dataset.space][choose("method").value];
-    return [places[2 * image], 1000 - places[2 * image + 1]];
+    return [places[2 * image], 750 - places[2 * image + 1]];
   };
 
   const draw = () => {
@@ -87,17 +87,25 @@
         path.setAttribute("transform", `translate(${x} ${y})`);
         return path;
       }));
+      const ring = document.createElementNS(SVG, "circle");
+      ring.setAttribute("class", "ring");
+      ring.setAttribute("r", "26");
+      map.append(ring);
     }
     rest();
   };
 
   let chosen = -1;
-  const rest = () => { chosen = -1; tip.hidden = true; each(".dot-mark.chosen", (mark) => mark.classList.remove("chosen")); };
+  const rest = () => { chosen = -1; tip.hidden = true; each(".map .ring", (ring) => { ring.style.display = "none"; }); };
   const pick = (map, image) => {
     if (image === chosen && !tip.hidden) return;
     rest();
     chosen = image;
-    for (const other of maps) other.children[image].classList.add("chosen");
+    for (const other of maps) {
+      const ring = other.querySelector(".ring");
+      ring.setAttribute("transform", `translate(${place(other, image).join(" ")})`);
+      ring.style.display = "";
+    }
     const tile = data.tiles[image];
     tip.querySelector(".tile").style.setProperty("--c", tile % columns);
     tip.querySelector(".tile").style.setProperty("--r", Math.floor(tile / columns));
@@ -134,7 +142,7 @@
       const step = STEPS[event.key];
       if (!step) return;
       event.preventDefault();
-      if (chosen < 0) { pick(map, nearest(map, 500, 500, (dx, dy) => Math.hypot(dx, dy))[0]); return; }
+      if (chosen < 0) { pick(map, nearest(map, 500, 375, (dx, dy) => Math.hypot(dx, dy))[0]); return; }
       const [x, y] = place(map, chosen);
       // ahead counts once, sideways twice, so that an arrow goes on roughly where it points
       const [next] = nearest(map, x, y, (dx, dy) => {

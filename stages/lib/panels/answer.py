@@ -2,7 +2,8 @@
 
 A panel is a function of the report's inputs (a dict) that returns what its template lays out, or None where there is nothing to show.
 """
-VERDICTS = ["gained", "kept", "partly", "erased", "unclear"]
+import math
+
 SCALE = ["knn", "linear", "finetune", "ridge"]  # probes of the matrix, in order of preference; others have panels of their own
 
 
@@ -22,9 +23,9 @@ def trained(given):
 
 
 def answer(given):
-    """One card for each policy of views and relation: under which verdicts its runs have each factor in h, by kNN, and two images with views."""
+    """One card for each policy of views and relation: what became of each factor in h, by kNN, in each of its runs, and three images with views."""
     rows = [row for row in given["ledger"] if row["probe"] == "knn" and row["space"] == "h"]
-    verdict = {(row["run"], row["factor"]): row["verdict"] or "unclear" for row in rows}
+    cells = {(row["run"], row["factor"]): row for row in rows}
     factors = factors_in(rows, given["named_factors"])
     cards = {}
     for name in trained(given):
@@ -34,11 +35,22 @@ def answer(given):
         return None
     found = []
     for (policy, relation), names in cards.items():
-        told = [{"factor": factor, "verdicts": [{"verdict": word, "runs": runs} for word in VERDICTS
-                                                if (runs := [name for name in names if verdict.get((name, factor)) == word])]} for factor in factors]
-        found.append({"policy": policy, "operations": operations(given["policies"].get(policy, {})), "relation": relation, "runs": names,
-                      "factors": told, "tiles": sheet_of_views(given, policy)[:3]})
+        told = [fate([cells[name, factor] for name in names if (name, factor) in cells], factor, given["kept"]) for factor in factors]
+        found.append({"policy": policy, "operations": operations(given["policies"].get(policy, {})), "relation": relation,
+                      "factors": [one for one in told if one["runs"]], "tiles": sheet_of_views(given, policy)[:3]})
     return {"cards": found, "reference": next((name for name in given["runs"] if name not in trained(given)), None)}
+
+
+def fate(rows, factor, kept):
+    """What became of a factor in some runs (ledger rows): each before and after, and in how many it surely lost or kept it.
+
+    Lost: the whole interval of its retention lies below `kept`; kept: above. `word` says what most of them did, if most did the same.
+    """
+    ends = [(number(row["retention_low"]), number(row["retention_high"])) for row in rows]
+    counts = {"loses": sum(high is not None and high < kept for _, high in ends), "keeps": sum(low is not None and low > kept for low, _ in ends)}
+    word = next((word for word, count in counts.items() if 2 * count > len(rows)), "unsure")
+    return {"factor": factor, "word": word, "count": counts.get(word), "runs": [
+        {"run": row["run"], "verdict": shown_verdict(row, kept), **{key: number(row[key]) for key in ("mean", "low", "high", "chance", "untrained")}} for row in rows]}
 
 
 def sheet_of_views(given, policy):
@@ -56,6 +68,12 @@ def operations(policy):
     return found
 
 
+def shown_verdict(row, kept):
+    """The judge's verdict of a ledger row; `not kept` where it is unclear only whether the factor was lost in part or wholly."""
+    high = number(row["retention_high"])
+    return "not kept" if row["verdict"] == "unclear" and high is not None and high < kept else row["verdict"]
+
+
 def views(given):
     """Originals and two views of each under every policy that a run uses, then the rest."""
     used = list(dict.fromkeys(run["views"] for run in given["runs"].values() if "views" in run))
@@ -64,12 +82,12 @@ def views(given):
                           "runs": [run for run, recipe in given["runs"].items() if recipe.get("views") == name]} for name in order if name in given["preview"]]}
 
 
-def cell_of(row):
+def cell_of(row, surely_kept):
     """What one cell of the matrix shows; `kept` is (mean - chance) / (1 - chance), within 0 and 1."""
     mean, chance = number(row["mean"]), number(row["chance"])
     kept = (mean - chance) / (1 - chance) if chance < 1 else 0
     return {"mean": mean, "low": number(row["low"]), "high": number(row["high"]), "chance": chance, "kept": round(min(1, max(0, kept)), 3),
-            "verdict": row["verdict"], "note": row["note"], "n": row["n"], "seeds": row["seeds"], "retention": number(row["retention"])}
+            "verdict": shown_verdict(row, surely_kept), "note": row["note"], "n": row["n"], "seeds": row["seeds"], "retention": number(row["retention"])}
 
 
 def ledger(given):
@@ -77,7 +95,7 @@ def ledger(given):
     rows, tables = given["ledger"], []
     for probe in [probe for probe in SCALE if any(row["probe"] == probe for row in rows)]:
         chosen = [row for row in rows if row["probe"] == probe]
-        cells = {(row["run"], row["space"], row["factor"]): cell_of(row) for row in chosen}
+        cells = {(row["run"], row["space"], row["factor"]): cell_of(row, given["kept"]) for row in chosen}
         factors = factors_in(chosen, given["named_factors"])
         spaces = [space for space in ("h", "z") if any(key[1] == space for key in cells)]
         lines = []
@@ -103,17 +121,34 @@ def collapsed(given, name):
     return ["z"] if ends and None not in ends and sum(ends) / len(ends) < given["collapse_rank"] else []
 
 
+# where left - right must lie for a claim to be true, by its word, for a margin m
+TRUE_WITHIN = {"above": lambda m: (m, math.inf), "below": lambda m: (-math.inf, -m), "near": lambda m: (-m, m),
+               "not above": lambda m: (-math.inf, m), "not below": lambda m: (-m, math.inf)}
+
+
 def claims(given):
-    """Each claim with its verdict, and where its interval lies on a scale that all claims share."""
+    """Each claim with its verdict, what it compares, and where its interval and its range of truth lie on a scale that all claims share, in percent."""
     if not given["claims"]:
         return None
     ends = [abs(value) for claim in given["claims"].values() for key in ("low", "high", "effect") if (value := claim[key]) is not None]
-    reach = max([0.1, *ends])
-    place = {name: {key: None if claim[key] is None else round(50 + 50 * claim[key] / reach, 2) for key in ("low", "effect", "high")}
-             for name, claim in given["claims"].items()}
+    reach = 1.08 * max([0.1, *ends])
+    found = []
+    for name, claim in given["claims"].items():
+        entry = given["claimed"][name]
+        zone = TRUE_WITHIN[entry["is"]](entry["margin"])
+        at = {"low": claim["low"], "effect": claim["effect"], "high": claim["high"], "from": max(zone[0], -reach), "to": min(zone[1], reach)}
+        found.append({"name": name, **claim, "place": {key: None if value is None else round(50 + 50 * min(1, max(-1, value / reach)), 2) for key, value in at.items()},
+                      "sides": [side(entry[key], given["named_factors"][0]) for key in ("left", "right")]})
     order = ["supported", "refuted", "unclear", "not testable", "not applicable"]
     counts = [(verdict, count) for verdict in order if (count := sum(claim["verdict"] == verdict for claim in given["claims"].values()))]
-    return {"claims": [{"name": name, **claim, "place": place[name]} for name, claim in given["claims"].items()], "reach": reach, "counts": counts}
+    return {"claims": found, "counts": counts}
+
+
+def side(entry, main_factor):
+    """One side of a claim as text: a readout, a number or chance."""
+    if not isinstance(entry, dict):
+        return str(entry)
+    return " ".join([entry["run"], entry["space"], main_factor if entry["factor"] == "main" else entry["factor"], entry["probe"]])
 
 
 def flat(tree, prefix=""):
@@ -125,13 +160,17 @@ def flat(tree, prefix=""):
 
 
 def recipes(given):
-    """Settings by run; those in which runs differ apart from those that all share. `own`: not the value of most runs that read the setting."""
+    """Settings by run: those in which runs differ, and those on which all agree that read them. `own`: not the value of most runs that read it.
+
+    An operation of views that a run does not name is not applied, which is a difference; any other setting is just not read.
+    """
     plans = {name: flat(given["plans"][name]) for name in given["runs"]}
     differing, shared = [], []
     for setting in dict.fromkeys(key for plan in plans.values() for key in plan):
         values = [plan.get(setting) for plan in plans.values()]
         read = [value for value in values if value is not None]
-        if len(read) == len(values) and all(value == read[0] for value in read):
+        alike = all(value == read[0] for value in read)
+        if alike and not (setting.startswith("views.") and any(value is None and "views" in given["plans"][name] for name, value in zip(plans, values, strict=True))):
             shared.append({"setting": setting, "value": text(read[0])})
             continue
         usual = max(read, key=read.count)

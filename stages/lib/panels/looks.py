@@ -30,17 +30,16 @@ def neighbors(given):
     names = [name for name in given["runs"] if given["plans"][name]["objective"] != "untrained"]
     if not names or not factors:
         return None
-    values = {factor: [row[factor] for row in given["factor_rows"]] for factor in factors}
+    values = {factor: np.array([row[factor] for row in given["factor_rows"]]) for factor in factors}
     ids = given["maps"][names[0]]["ids"]
     chosen = kinds(values, ids)[: given["queries"]]
     rows = [int(np.flatnonzero(ids == image)[0]) for image in chosen]
 
     def group(name, space):
         found = given["maps"][name][f"{space}/neighbors"]
-        agree = [{"factor": factor, "share": float(np.mean([[values[factor][j] == values[factor][i] for j in near] for i, near in zip(ids, found, strict=True)]))}
-                 for factor in factors]
+        agree = [{"factor": factor, "share": float((column[found] == column[ids][:, None]).mean())} for factor, column in values.items()]
         near = [[{"tile": given["sheet"].add(given["images"][j], int(j)), "label": label(given, j),
-                  "same": [values[factor][j] == values[factor][ids[row]] for factor in factors]} for j in found[row]] for row in rows]
+                  "same": [bool(column[j] == column[ids[row]]) for column in values.values()]} for j in found[row]] for row in rows]
         return {"space": space, "untrained": name == from_untrained, "agree": agree, "near": near}
 
     runs = []

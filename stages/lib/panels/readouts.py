@@ -22,7 +22,7 @@ def transformations(given):
     """Which transformation was applied, predicted from h and from z: a matrix of accuracies, runs by transformations."""
     rows = select(given["ledger"], probe="transformation")
     names = list(dict.fromkeys(row["factor"] for row in rows))
-    cells = {(row["run"], row["space"], row["factor"]): cell_of(row) for row in rows}
+    cells = {(row["run"], row["space"], row["factor"]): cell_of(row, given["kept"]) for row in rows}
     lines = [{"run": name, "cells": [cells.get((name, space, change)) for change in names for space in ("h", "z")]}
              for name in given["runs"] if any(key[0] == name for key in cells)]
     return {"names": names, "lines": lines} if lines else None

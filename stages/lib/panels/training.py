@@ -30,7 +30,7 @@ def curves(given):
 
 
 def ranks(given):
-    """Effective rank of z by epoch, against the number of dimensions there are."""
+    """Effective rank of z by epoch against the number of dimensions there are, and its spread: standard deviation times sqrt(D) over the mean norm."""
     charts = []
     for name in trained(given):
         encoder = given["plans"][name]["encoder"]
@@ -39,7 +39,10 @@ def ranks(given):
         points = mean_by(rows, "epoch", "z_rank")
         if points:
             chart = line_chart([{"points": [(points[0][0], size), (points[-1][0], size)], "kind": "reference"}, *seeds_and_mean(rows, "z_rank")], include=[0])
-            charts.append({"run": name, "chart": chart, "last": points[-1][1], "size": size, "collapsed": bool(collapsed(given, name))})
+            spreads = [{**row, "spread": float(row["z_std"]) * size**0.5 / float(row["z_norm"]) if float(row["z_norm"]) else 0.0} for row in rows]
+            spread = line_chart(seeds_and_mean(spreads, "spread"), include=[0, 1])
+            charts.append({"run": name, "chart": chart, "last": points[-1][1], "size": size, "collapsed": bool(collapsed(given, name)),
+                           "spread": spread, "last_spread": mean_by(spreads, "epoch", "spread")[-1][1]})
     return {"charts": charts} if charts else None
 
 
