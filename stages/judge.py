@@ -4,12 +4,13 @@ Retention of a factor: r = (accuracy - chance) / (accuracy of the untrained enco
 the most frequent train class among the test images. A claim holds a difference (left - right) against a margin.
 """
 import math
+import re
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 
-from stages.lib.intervals import estimate
+from stages.lib.intervals import estimate, of_seeds
 from stages.lib.stage import Refused, run
 from stages.lib.tables import read_json, read_params, read_table, write_json, write_table
 
@@ -24,7 +25,7 @@ class Readouts:
     """All readouts: `right[run, space, factor, probe]` bool [R, T], `values[...]` {metric: mean over seeds}, `loss[run]`, `plans[run]`."""
 
     def __init__(self, runs, probe, correct, curves, plans):
-        self.right, self.values, self.loss = {}, defaultdict(dict), {}
+        self.right, self.values, self.loss, self.spread = {}, defaultdict(dict), {}, {}
         self.plans = {name: read_json(f"{plans}/{name}.json") for name in runs}
         for name in ["pixels", *runs]:
             for key, right in read_correct(f"{correct}/{name}.npz").items():
@@ -37,8 +38,10 @@ class Readouts:
             for (*key, metric), found in cells.items():
                 self.values[tuple(key)][metric] = None if "" in found else float(np.mean([float(value) for value in found]))
         for name in runs:
-            rows = read_table(f"{curves}/{name}.csv", ["epoch", "loss"])
-            losses = [float(row["loss"]) for row in rows if row["epoch"] == rows[-1]["epoch"] and row["loss"]]
+            rows = read_table(f"{curves}/{name}.csv", ["epoch", "loss", "z_spread"])
+            last = [row for row in rows if row["epoch"] == rows[-1]["epoch"]]
+            losses = [float(row["loss"]) for row in last if row["loss"]]
+            self.spread[name] = [float(row["z_spread"]) for row in last]
             self.loss[name] = float(np.mean(losses)) if losses else None
 
     def chance(self, key):
@@ -59,7 +62,7 @@ class Readouts:
 def read_correct(path):
     """{(space, factor, probe): bool [R, T]} of one run."""
     with np.load(path, allow_pickle=False) as file:
-        return {tuple(name.split("/")): file[name] for name in file.files}
+        return {re.fullmatch(r"([^/]*)/(.*)/([^/]*)", name, re.DOTALL).groups(): file[name] for name in file.files}  # a factor's name may hold a /
 
 
 def ledger(readouts, settings):
@@ -102,6 +105,8 @@ def judge_claim(claim, readouts, settings, main_factor):
         return entry["run"], entry["space"], factor, entry["probe"]
 
     blank = {"verdict": "not applicable", "effect": None, "low": None, "high": None, "seeds": None, "differs": "", "confounded": False}
+    if claim["left"]["probe"] == "spread":
+        return {**blank, **judge_spread(claim, readouts.spread.get(claim["left"]["run"]), settings)}
     left = side(claim["left"])
     keys = [left, *([side(claim["right"])] if isinstance(claim["right"], dict) else [])]
     for key in keys:
@@ -126,12 +131,28 @@ def judge_claim(claim, readouts, settings, main_factor):
         return {**result, "verdict": "unclear", "reason": "one replicate: no interval over seeds"}
     if len(keys) == 2 and all(estimate(readouts.right[key], settings["confidence"], paired=False, seeded=len(readouts.right[key]) > 1).high >= 1 for key in keys):
         return {**result, "verdict": "not testable", "reason": "both sides are at the ceiling of 1"}
+    return {**result, **hold(claim, found)}
+
+
+def judge_spread(claim, spreads, settings):
+    """A claim on the spread of z after the last epoch (1: its unit rows point everywhere alike, 0: all one way) against a number, over seeds."""
+    if spreads is None:
+        return {"reason": f"there is no run {claim['left']['run']} here"}
+    found = of_seeds([spread - claim["right"] for spread in spreads], settings["confidence"])
+    result = {"effect": tidy(found.mean), "low": tidy(found.low), "high": tidy(found.high), "seeds": len(spreads), "reason": ""}
+    if found.low is None:
+        return {**result, "verdict": "unclear", "reason": "one replicate: no interval over seeds"}
+    return {**result, **hold(claim, found)}
+
+
+def hold(claim, found):
+    """{verdict, reason}: an interval of left - right against what the claim's word and margin allow."""
     low, high = TRUE_WITHIN[claim["is"]](claim["margin"])
     if low < found.low and found.high < high:
-        return {**result, "verdict": "supported"}
+        return {"verdict": "supported", "reason": ""}
     if found.high <= low or high <= found.low:
-        return {**result, "verdict": "refuted"}
-    return {**result, "verdict": "unclear", "reason": "the interval crosses the margin"}
+        return {"verdict": "refuted", "reason": ""}
+    return {"verdict": "unclear", "reason": "the interval crosses the margin"}
 
 
 def differences(left, right):

@@ -87,6 +87,13 @@ def resolve(name, params):
         else:
             shared = read_by(RECIPES[objective].model_fields[key].annotation, params.get(key))
             recipe[key] = merge(shared, entry[key]) if key in entry else shared
+    encoder = recipe.get("encoder")
+    if isinstance(encoder, dict) and encoder.get("name") in ("resnet18", "resnet50"):  # their width is their own
+        own = entry["encoder"] if isinstance(entry.get("encoder"), dict) else {}
+        faults += [f"{at}.encoder.{key}: not read by {encoder['name']}" for key in own if key in ("channels", "h")]
+        if encoder.get("norm") == "none":
+            faults.append(f"{at}.encoder.norm: none is not allowed for {encoder['name']}; allowed: group, batch")
+        recipe["encoder"] = {key: value for key, value in encoder.items() if key not in ("channels", "h")}
     return recipe, faults
 
 
@@ -96,17 +103,30 @@ def check_across(params):
     if params["dataset"] not in params["datasets"]:
         faults.append(f"dataset: {shown(params['dataset'])} is not allowed; allowed: one of {', '.join(params['datasets'])}"
                       + nearest(params["dataset"], params["datasets"]))
+    for name in ("channels", "h"):
+        if name not in params["encoder"]:
+            faults.append(f"encoder.{name}: missing")
     for name, entry in params["datasets"].items():
+        if "column" in entry["split"]:
+            continue
         shares = [entry["split"][part] for part in ("train", "val", "test")]
         total = SOURCES[entry["source"]].total(entry["images"])
         if all(isinstance(share, int) for share in shares):
             if total is not None and sum(shares) != total:
-                faults.append(f"datasets.{name}.split: {' + '.join(map(str, shares))} = {sum(shares)} images; allowed: counts that sum to the {total} there are")
+                faults.append(f"datasets.{name}.split: {' + '.join(map(str, shares))} = {sum(shares)} images; "
+                              f"allowed: counts that sum to the {total} there are")
         elif any(isinstance(share, int) for share in shares) or abs(sum(shares) - 1) > 1e-9:
             faults.append(f"datasets.{name}.split: {shares} is not allowed; allowed: three counts, or three fractions that sum to 1")
     for name, relation in params["relations"].items():
         if (relation["kind"] == "factor") != ("factor" in relation):
             faults.append(f"relations.{name}.factor: {'missing' if relation['kind'] == 'factor' else 'not read by kind ' + relation['kind']}")
+    for name, claim in params["claims"].items():
+        for side in (part for part in ("left", "right") if isinstance(claim[part], dict)):
+            spread = claim[side]["probe"] == "spread"
+            if spread == ("factor" in claim[side]):
+                faults.append(f"claims.{name}.{side}.factor: {'not read by probe spread' if spread else 'missing'}")
+            if spread and (side == "right" or claim[side]["space"] != "z" or not isinstance(claim["right"], (int, float))):
+                faults.append(f"claims.{name}.{side}.probe: spread is not allowed; allowed: spread of space z on the left of a number")
     for name, mined in params["mined"].items():
         read = MINED[mined["kind"]]
         faults += [f"mined.{name}.{key}: {'missing' if key in read else 'not read by kind ' + mined['kind']}"
@@ -157,7 +177,7 @@ def check_similarities(recipes, params):
 def check_batches(recipes, params):
     """Faults of batch sizes, where the number of train images is known before the data are made."""
     entry = params["datasets"].get(params["dataset"])
-    train = entry["split"]["train"] if entry else None
+    train = entry["split"].get("train") if entry else None
     return [f"{'runs.' + name + '.' if 'batch_size' in params['runs'][name].get('pretrain', {}) else ''}pretrain.batch_size: "
             f"{recipe['pretrain']['batch_size']} is larger than the {train} train images of {params['dataset']} (run {name}); allowed: 2 to {train}"
             for name, recipe in recipes.items()
@@ -173,7 +193,8 @@ def plan_all(params):
         faults += [fault for _, own in resolved.values() for fault in own]
         recipes = {name: recipe for name, (recipe, own) in resolved.items() if not own}
     if sound:
-        faults += check_across(params) + [fault for name, recipe in recipes.items() for fault in faults_of(RECIPES[recipe["objective"]], recipe, ("runs", name))]
+        faults += check_across(params)
+        faults += [fault for name, recipe in recipes.items() for fault in faults_of(RECIPES[recipe["objective"]], recipe, ("runs", name))]
     if not faults:
         faults = check_batches(recipes, params) + check_similarities(recipes, params)
     if faults:

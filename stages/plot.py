@@ -1,5 +1,6 @@
 """Plot: tables -> figures (PNG): loss curves, the ledger as factor x space x run, a sheet of views."""
 import math
+import unicodedata
 from pathlib import Path
 
 import matplotlib
@@ -21,16 +22,19 @@ STYLE = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, 
 
 
 class Labels:
-    """Names as matplotlib's own font can show them; a name with a glyph it lacks becomes a number, which key.csv explains."""
+    """Names as matplotlib's own font can show them; one that is too long, or has a glyph it lacks, gets a number, which key.csv explains."""
 
     def __init__(self):
         self.font = FT2Font(font_manager.findfont("DejaVu Sans"))
         self.key = {}
 
     def __call__(self, name, width=22):
-        if all(self.font.get_char_index(ord(letter)) for letter in name):
-            return name if len(name) <= width else name[: width - 1] + "…"
-        return f"[{self.key.setdefault(name, len(self.key) + 1)}]"
+        # category C: line breaks, and marks that would turn the direction of what follows
+        plain = all(self.font.get_char_index(ord(letter)) and unicodedata.category(letter)[0] != "C" for letter in name)
+        if plain and len(name) <= width:
+            return name
+        number = f"[{self.key.setdefault(name, len(self.key) + 1)}]"
+        return f"{name[: width - len(number) - 2]}… {number}" if plain else number
 
 
 def number(cell):
@@ -60,7 +64,8 @@ def curves(tables, labels):
     for ax in list(axes.flat)[len(trained):]:
         ax.remove()
     axes[0, 0].set_ylabel("loss (nats)")
-    lines = [plt.Line2D([], [], color=BLUE, linewidth=2), plt.Line2D([], [], color=BLUE, linewidth=0.7, alpha=0.6), plt.Line2D([], [], color=GREY, linestyle="--")]
+    lines = [plt.Line2D([], [], color=BLUE, linewidth=2), plt.Line2D([], [], color=BLUE, linewidth=0.7, alpha=0.6),
+             plt.Line2D([], [], color=GREY, linestyle="--")]
     figure.legend(lines, ["mean over seeds", "one seed", "guessing among the candidates"], loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     return figure
 

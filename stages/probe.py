@@ -1,6 +1,7 @@
 """Probe: frozen features and factors -> readouts of one run, one tidy table; which test images each probe got right is kept beside it.
 
-Every probe is fitted on train rows, chosen on val rows and read once on test rows, for every factor that is a class.
+Every probe is fitted on train rows, chosen on val rows and read once on test rows, for every factor that is a class;
+images whose cell is empty count nowhere.
 kNN: cosine on unit rows, k nearest train rows. Linear: standardized by train, logistic regression, C with the best val
 accuracy (the smallest of equals), not refitted.
 """
@@ -47,10 +48,13 @@ def linear(features, labels, parts, grid, max_iter):
     return model.predict(rows["test"]), {"C": grid[best], "val_accuracy": float(val), "converged": converged}
 
 
-def read_out(features, factors, parts, settings):
+def read_out(features, factors, every_part, settings):
     """All probes of one space: (rows without run, seed and space; {(factor, probe): bool [T], right or wrong per test image})."""
     rows, right = [], {}
     for factor, labels in factors.items():
+        parts = known(labels, every_part)
+        if not readable(labels, parts):
+            continue
         majority = np.bincount(labels[parts["train"]]).argmax()
         chance = float((labels[parts["test"]] == majority).mean())
         probes = {"knn": lambda y: knn(features, y, parts, settings["k"]),
@@ -62,15 +66,27 @@ def read_out(features, factors, parts, settings):
             values = {"accuracy": float(correct.mean()), "majority": chance, **metrics}
             rows += [{"factor": factor, "probe": probe, "slice": "all", "metric": metric, "value": value, "n": len(correct)}
                      for metric, value in values.items()]
-    rank = effective_rank(features[parts["test"]])
-    rows.append({"factor": "", "probe": "spectrum", "slice": "all", "metric": "effective_rank", "value": rank, "n": len(parts["test"])})
+    test = every_part["test"]
+    rows.append({"factor": "", "probe": "spectrum", "slice": "all", "metric": "effective_rank", "value": effective_rank(features[test]), "n": len(test)})
     return rows, right
+
+
+def known(labels, parts):
+    """`parts` without the images whose cell is empty (label -1)."""
+    return {part: rows[labels[rows] >= 0] for part, rows in parts.items()}
+
+
+def readable(labels, parts):
+    """Whether a probe can be fitted, chosen and right: two classes in train, a row in val, a class of train in test (not so for what made the split)."""
+    train, test = np.unique(labels[parts["train"]]), labels[parts["test"]]
+    return len(train) > 1 and len(parts["val"]) > 0 and bool(np.isin(test, train).any())
 
 
 def main(params, run_name, features, factors, split, table, correct):
     """`features` is a run's folder of features, or images.npy: then pixels are read out, once."""
     settings, first, replicates = (read_params(params, key) for key in ("probe", "seed", "replicates"))
-    classes, parts = classes_of(read_table(factors)), parts_of(read_table(split, ["id", "split"]))
+    said = read_params(params, "datasets", read_params(params, "dataset"), "columns")
+    classes, parts = classes_of(read_table(factors), said), parts_of(read_table(split, ["id", "split"]))
     pixels = features.endswith(".npy")
     spaces = ["pixels"] if pixels else ["h", "z"]
     seeds = [first + replicate for replicate in range(1 if pixels else replicates)]

@@ -176,7 +176,7 @@ def change(params, path):
     elif isinstance(value, float):
         node[key] = value * 0.9
     elif isinstance(value, list):
-        node[key] = [value[0], value[1] * 0.9 + 0.01, *value[2:]]
+        node[key] = [value[0] * 0.9, *value[1:]] if value[0] else [value[0], value[1] * 0.9, *value[2:]]
     else:
         raise AssertionError(f"no rule to change {path}")
     return [path, *also]
@@ -202,7 +202,7 @@ def test_changing_any_leaf_of_params_makes_just_its_users_stale(clone, monkeypat
         assert changed == expected and changed, ".".join(path)
         (clone / "params.yaml").write_text(original, encoding="utf-8")
         plan(str(clone / "params.yaml"), str(clone / "data/plans"))
-    assert set(skipped) <= {path for path in leaves(load_yaml(clone / "params.yaml")) if path[-1] in ("dataset", "source", "run", "objective", "relation", "views")}
+    assert {path[-1] for path in skipped} <= {"dataset", "source", "run", "objective", "relation", "views"}
 
 
 def test_a_comment_reruns_nothing_and_editing_plot_trains_nothing(clone, monkeypatch):

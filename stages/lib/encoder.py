@@ -19,8 +19,11 @@ class Network(nn.Module):
     def __init__(self, recipe, side):
         super().__init__()
         self.recipe, self.side = recipe, side
-        self.encoder = small(recipe["channels"], recipe["norm"], recipe["h"], side)
-        self.head = head(recipe["head"], recipe["h"], recipe["hidden"], recipe["z"])
+        if recipe["name"] == "small":
+            self.encoder, width = small(recipe["channels"], recipe["norm"], recipe["h"], side), recipe["h"]
+        else:
+            self.encoder, width = resnet(recipe["name"], recipe["norm"], side)
+        self.head = head(recipe["head"], width, recipe["hidden"], recipe["z"])
 
     def forward(self, images):
         h = self.encoder(images)
@@ -36,9 +39,28 @@ def small(channels, norm, width, side):
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(inputs * side * side, width), nn.ReLU())
 
 
+def resnet(name, norm, side):
+    """(torchvision's ResNet up to its last average, the size of h).
+
+    Differs: up to 64 pixels the stem is a 3x3 convolution of stride 1 without max-pooling (SimCLR, appendix B.9); the
+    stem made for ImageNet would leave 32 pixels a map of 8.
+    """
+    from torchvision.models import resnet18, resnet50  # slow to import, and needed for these two encoders alone
+
+    network = {"resnet18": resnet18, "resnet50": resnet50}[name](norm_layer=lambda channels: normalization(norm, channels)[0])
+    if side <= 64:
+        network.conv1, network.maxpool = nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.Identity()
+    width, network.fc = network.fc.in_features, nn.Identity()
+    return network, width
+
+
 def normalization(kind, channels):
-    """`group` normalizes inside an image and cannot leak the pairing; `batch` mixes the rows of a batch and can (MoCo, section 3.3)."""
-    return {"none": [], "group": [nn.GroupNorm(math.gcd(8, channels), channels)], "batch": [nn.BatchNorm2d(channels)]}[kind]
+    """`group` normalizes inside an image (groups of at least channels / 8) and cannot leak which views pair.
+
+    `batch` mixes the rows of a batch, so a network can tell a pair by its statistics (MoCo, section 3.3); over processes
+    on GPUs it is synchronized, elsewhere the same as BatchNorm2d.
+    """
+    return {"none": [], "group": [nn.GroupNorm(math.gcd(8, channels), channels)], "batch": [nn.SyncBatchNorm(channels)]}[kind]
 
 
 def head(kind, inputs, hidden, outputs):
@@ -51,17 +73,23 @@ def head(kind, inputs, hidden, outputs):
 
 
 def start(recipe, side, seed):
-    """A Network with start values drawn from `seed` alone: U(-1/sqrt(fan_in), 1/sqrt(fan_in)), PyTorch's own rule for these layers."""
+    """A Network with start values drawn from `seed` alone.
+
+    Layers with a bias: U(-1/sqrt(fan_in), 1/sqrt(fan_in)), PyTorch's own rule. Convolutions without one, which only the
+    ResNets have: N(0, 2 / fan_out) (He et al. 2015, equation 14), torchvision's own rule for them.
+    """
     with torch.device("meta"):
         network = Network(recipe, side)
     network.to_empty(device="cpu")
     generator = torch.Generator().manual_seed(seed)
     for layer in network.modules():
-        if isinstance(layer, (nn.Conv2d, nn.Linear)):
+        if isinstance(layer, nn.Conv2d) and layer.bias is None:
+            nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu", generator=generator)
+        elif isinstance(layer, (nn.Conv2d, nn.Linear)):
             bound = 1 / math.sqrt(layer.weight[0].numel())
             nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
             nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
-        elif isinstance(layer, (nn.GroupNorm, nn.BatchNorm2d)):
+        elif isinstance(layer, (nn.GroupNorm, nn.SyncBatchNorm)):
             layer.reset_parameters()
     return network
 
@@ -80,7 +108,7 @@ def load_network(path):
         with safe_open(path, "pt") as file:
             recipe = json.loads(file.metadata()["recipe"])
             network = Network(recipe["encoder"], recipe["side"])
-            network.load_state_dict({name: file.get_tensor(name) for name in file.keys()})
+            network.load_state_dict({name: file.get_tensor(name) for name in list(file.keys())})
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as fault:
         raise Refused(f"{path}: not weights that this pipeline wrote ({type(fault).__name__}); rerun the run's pretrain stage") from None
     return network.eval().requires_grad_(False)

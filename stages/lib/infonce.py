@@ -29,10 +29,9 @@ def compared(z, normalize):
     return unit_rows(z) if normalize else wide(z)
 
 
-def cosines(z, others=None):
-    """Cosine similarity of every row of z with every row of others (of z itself if none), [N, M]."""
-    z = unit_rows(z)
-    return z @ (z if others is None else unit_rows(others)).T
+def cosines(z, others):
+    """Cosine similarity of every row of z [N, D] with every row of others [M, D], [N, M]."""
+    return unit_rows(z) @ unit_rows(others).T
 
 
 def partner(count, device=None):
@@ -144,6 +143,10 @@ class Temperature(nn.Module):
     def forward(self):
         return self.log.exp() if self.bounds else self.value
 
+    def number(self):
+        """Its value now, a Python number."""
+        return self().item() if self.bounds else self.value
+
     @torch.no_grad()
     def clamp(self):
         """After a step: back into the bounds."""
@@ -153,6 +156,8 @@ class Temperature(nn.Module):
 
 @torch.no_grad()
 def matched(z):
-    """Share of rows of z [2B, D] whose most similar other row is their own other view: comparable between objectives."""
-    similarity = cosines(z).fill_diagonal_(-torch.inf)
-    return (similarity.argmax(dim=1) == partner(len(z), z.device)).float().mean()
+    """Share of rows of z [2B, D] whose most similar row among the other views is their own: comparable between objectives."""
+    first, second = z.chunk(2)
+    similarity = cosines(first, second)
+    own = torch.arange(len(first), device=z.device)
+    return (torch.cat([similarity.argmax(dim=1), similarity.argmax(dim=0)]) == own.repeat(2)).float().mean()

@@ -41,3 +41,13 @@ def estimate(values, confidence, paired, seeded=True):
     freedom = squared**2 / sum(part**2 / df for part, df in parts)
     half = stats.t.ppf((1 + confidence) / 2, freedom) * math.sqrt(squared)
     return Estimate(mean, mean - half, mean + half, math.sqrt(squared), freedom)
+
+
+def of_seeds(values, confidence):
+    """Mean of `values` [R], one number a seed, and its two-sided interval: Student's t over seeds."""
+    values = np.asarray(values, dtype=np.float64)
+    if len(values) < 2:
+        return Estimate(float(values.mean()), None, None, None, None)
+    error = float(values.std(ddof=1)) / math.sqrt(len(values))
+    half = stats.t.ppf((1 + confidence) / 2, len(values) - 1) * error
+    return Estimate(float(values.mean()), values.mean() - half, values.mean() + half, error, len(values) - 1)

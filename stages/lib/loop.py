@@ -8,7 +8,7 @@ from torch import nn
 
 from stages.lib.draws import Draws
 from stages.lib.encoder import save_network, start
-from stages.lib.infonce import matched
+from stages.lib.infonce import matched, unit_rows
 from stages.lib.ring import STALENESS
 from stages.lib.spectrum import effective_rank
 from stages.lib.stage import Refused
@@ -185,7 +185,7 @@ def parameter_groups(learner, decay):
 
 def learning_rate(settings, step, total):
     """lr of a step (from 0): linear warm-up over `warmup` of all steps, then constant, or a half cosine to zero."""
-    warmup = settings["warmup"] * total
+    warmup = round(settings["warmup"] * total)
     if step < warmup:
         return settings["lr"] * (step + 1) / warmup
     if settings["schedule"] == "constant":
@@ -195,8 +195,11 @@ def learning_rate(settings, step, total):
 
 @torch.inference_mode()
 def health(network, images):
-    """Mean standard deviation over the dimensions of z, its effective rank and mean norm, on the same unaugmented images each epoch."""
+    """What z is like on the same unaugmented images each epoch: mean standard deviation over its dimensions, effective rank, mean norm,
+    and spread: that standard deviation of unit rows times sqrt(D), 1 where they point everywhere alike, 0 where all point one way."""
     training = network.training
-    z = network.eval()(images)[1].double().cpu().numpy()
+    z = network.eval()(images)[1].double()
     network.train(training)
-    return {"z_std": float(z.std(axis=0).mean()), "z_rank": effective_rank(z), "z_norm": float(np.linalg.norm(z, axis=1).mean())}
+    spread = unit_rows(z).std(dim=0, correction=0).mean().item() * math.sqrt(z.shape[1])
+    z = z.cpu().numpy()
+    return {"z_std": float(z.std(axis=0).mean()), "z_rank": effective_rank(z), "z_norm": float(np.linalg.norm(z, axis=1).mean()), "z_spread": spread}

@@ -51,7 +51,8 @@ def numbers(low, high):
 Name = leaf(lambda v: isinstance(v, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,80}", v) and v != "pixels",
             "a name of letters, digits, _ and - (not `pixels`)")
 Word = leaf(lambda v: isinstance(v, str) and v.strip() == v and v, "a text that is not empty")
-Raw = leaf(lambda v: isinstance(v, str) and re.fullmatch(r"data/raw(/[^/\\]+)+", v) and ".." not in v.split("/"), "a path under data/raw/")
+Raw = leaf(lambda v: isinstance(v, str) and re.fullmatch(r"data/raw(/[^/\\'\x00-\x1f]+)+", v) and not {".", ".."} & set(v.split("/")),
+           "a path under data/raw/, without an apostrophe")
 Color = leaf(lambda v: isinstance(v, list) and len(v) == 3 and all(is_number(x) and 0 <= x <= 1 for x in v), "[red, green, blue], each from 0 to 1")
 Share = leaf(lambda v: is_number(v) and (0 < v < 1 or (isinstance(v, int) and v >= 1)), "a count (1 or more) or a fraction between 0 and 1")
 Flag = leaf(lambda v: isinstance(v, bool), "true or false")
@@ -68,6 +69,14 @@ class Split(Strict):
     val: Share
     test: Share
     seed: Seed
+    group_by: Word = None
+
+
+class GivenSplit(Strict):
+    column: Word
+    val: number(0, 0.9)
+    seed: Seed
+    group_by: Word = None
 
 
 class Drawing(Strict):
@@ -89,7 +98,9 @@ class Entry(Strict):
     raw: Raw
     main_factor: Word
     second_factor: Word
-    split: Split
+    columns: dict[Word, one_of("class", "number", "none")]
+    split: Annotated[Annotated[Split, Tag("drawn")] | Annotated[GivenSplit, Tag("given")],
+                     Discriminator(lambda v: "given" if isinstance(v, dict) and "column" in v else "drawn")]
 
 
 class Shapes(Entry):
@@ -111,7 +122,44 @@ class Digits(Entry):
         return 1797
 
 
-SOURCES = {"shapes": Shapes, "digits": Digits}
+class Near(Strict):
+    bits: whole(0, 64)
+    levels: number(0, 255)
+
+
+class Pictures(Strict):
+    size: whole(8, 512)
+    background: Color
+    max_pixels: whole(1, 89_478_485)  # Pillow's own guard begins there
+    on_bad: one_of("stop", "skip")
+    near: Annotated[Annotated[Near, Tag("near")] | Annotated[one_of("none"), Tag("none")],
+                    Discriminator(lambda v: "near" if isinstance(v, dict) else "none")]
+
+
+class Folder(Entry):
+    source: Literal["folder"]
+    images: Pictures
+
+    @staticmethod
+    def total(images):
+        return None
+
+
+class Published(Strict):
+    name: one_of("CIFAR10", "CIFAR100", "STL10", "SVHN", "FashionMNIST")
+    size: whole(8, 512)
+
+
+class Torchvision(Entry):
+    source: Literal["torchvision"]
+    images: Published
+
+    @staticmethod
+    def total(images):
+        return {"CIFAR10": 60000, "CIFAR100": 60000, "STL10": 13000, "SVHN": 99289, "FashionMNIST": 70000}[images["name"]]
+
+
+SOURCES = {"shapes": Shapes, "digits": Digits, "folder": Folder, "torchvision": Torchvision}
 
 
 class Crop(Strict):
@@ -161,10 +209,12 @@ MINED = {"clusters": {"clusters", "restarts"}, "neighbors": {"k"}}  # what each 
 
 
 class Encoder(Strict):
+    """`channels` and `h` are those of `small`: the recipe of a run with another encoder does not hold them."""
+    name: one_of("small", "resnet18", "resnet50")
     channels: leaf(lambda v: isinstance(v, list) and v and all(isinstance(x, int) and not isinstance(x, bool) and 1 <= x <= 4096 for x in v),
-                   "a list of whole numbers from 1 to 4096, one a layer")
+                   "a list of whole numbers from 1 to 4096, one a layer") = None
     norm: one_of("none", "group", "batch")
-    h: whole(1, 65536)
+    h: whole(1, 65536) = None
     head: one_of("none", "linear", "mlp")
     hidden: whole(1, 65536)
     z: whole(1, 65536)
@@ -261,8 +311,8 @@ class Judge(Strict):
 class Readout(Strict):
     run: leaf(lambda v: isinstance(v, str) and v, "the name of a run, or pixels")
     space: one_of("pixels", "h", "z")
-    factor: Word
-    probe: one_of("knn", "linear")
+    factor: Word = None
+    probe: one_of("knn", "linear", "spread")
 
 
 class Claim(Strict):
@@ -303,7 +353,7 @@ class Params(Strict):
     dataset: Name
     seed: Seed
     replicates: whole(1, 1000)
-    datasets: Annotated[dict[Name, Annotated[Shapes | Digits, Field(discriminator="source")]], Field(min_length=1)]
+    datasets: Annotated[dict[Name, Annotated[Shapes | Digits | Folder | Torchvision, Field(discriminator="source")]], Field(min_length=1)]
     views: Annotated[dict[Name, Views], Field(min_length=1)]
     relations: Annotated[dict[Name, Relation], Field(min_length=1)]
     mined: dict[Name, Mined]
@@ -324,6 +374,5 @@ class Params(Strict):
     plot: Plot
 
 
-KEYS = {field.alias or name for model in [Params, *SOURCES.values(), *RECIPES.values(), Split, Drawing, ShapesDrawing, Crop, Jitter, Blur, Views,
-        Relation, Mined, Encoder, Contrasting, Negatives, Queue, Terms, Probe, Judge, Readout, Claim, Preview, Map, Page,
-        Plot] for name, field in model.model_fields.items()}
+KEYS = {field.alias or name for model in list(globals().values()) if isinstance(model, type) and issubclass(model, Strict)
+        for name, field in model.model_fields.items()}

@@ -22,7 +22,7 @@ class MoCo(Objective):
         self.temperature = Temperature(recipe["temperature"], self.options.pop("learn_temperature"))
         self.key_network = copy.deepcopy(network).requires_grad_(False)
         for layer in self.key_network.modules():
-            if isinstance(layer, torch.nn.BatchNorm2d):
+            if isinstance(layer, torch.nn.SyncBatchNorm):
                 layer.momentum = 0.0  # keys use their batch's statistics, but only `follow` moves the running ones
         self.ring = Ring(self.settings["queue"], self.encode(source.ids[:2], 0).shape[1])
         self.register_buffer("steps", torch.tensor(0))
@@ -49,9 +49,8 @@ class MoCo(Objective):
         similarity = torch.cat([(queries * self.keys).sum(dim=1, keepdim=True), queries @ self.ring.keys.T], dim=1)
         positive = torch.zeros_like(ids)
         negative = torch.cat([torch.zeros_like(ids, dtype=torch.bool)[:, None], ~self.source.same(ids, self.ring.ids)], dim=1)
-        temperature = self.temperature()
-        loss, candidates = info_nce(similarity, positive, negative, temperature, **self.options)
-        return loss, torch.cat([z, z_key]), {"reference": guessing(candidates), "temperature": float(temperature)}
+        loss, candidates = info_nce(similarity, positive, negative, self.temperature(), **self.options)
+        return loss, torch.cat([z, z_key]), {"reference": guessing(candidates), "temperature": self.temperature.number()}
 
     def after_step(self, ids, epoch):
         """Contrast first, enqueue after: no query meets its own key among the negatives."""
@@ -77,7 +76,8 @@ class MoCo(Objective):
             yield f"moco.queue: {queue} keys are more than the {images} train images; an image is in the ring several times, in other views"
         half_life = math.log(0.5) / math.log(momentum) if 0 < momentum < 1 else 0
         if half_life > steps:
-            yield f"moco.key_momentum: {momentum} has a half-life of {half_life:.0f} steps, longer than the {steps} steps of this run: the keys stay near their start"
+            yield (f"moco.key_momentum: {momentum} has a half-life of {half_life:.0f} steps, longer than the {steps} steps of this run: "
+                   "the key network stays near its start")
 
 
 def main(plan, images, split, relation, models, curves, staleness):

@@ -15,9 +15,8 @@ class SimCLR(Objective):
 
     def forward(self, views, ids):
         _, z = self.network(views)
-        temperature = self.temperature()
-        loss, candidates = nt_xent(z, self.source.same(ids, ids), self.recipe["pretrain"]["normalize"], temperature, **self.options)
-        return loss, z, {"reference": guessing(candidates), "temperature": float(temperature)}
+        loss, candidates = nt_xent(z, self.source.same(ids, ids), self.recipe["pretrain"]["normalize"], self.temperature(), **self.options)
+        return loss, z, {"reference": guessing(candidates), "temperature": self.temperature.number()}
 
     def after_step(self, ids, epoch):
         self.temperature.clamp()

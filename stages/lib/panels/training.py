@@ -2,6 +2,8 @@
 from stages.lib.charts import line_chart, mean_by
 from stages.lib.panels.answer import collapsed, trained
 
+RESNET = {"resnet18": 512, "resnet50": 2048}  # width of h, which is their own
+
 
 def by_seed(rows, key, value):
     """[[(number, value)]]: one line a seed, of rows (dicts of strings) that have the value."""
@@ -34,7 +36,7 @@ def ranks(given):
     charts = []
     for name in trained(given):
         encoder = given["plans"][name]["encoder"]
-        size = encoder["h"] if encoder["head"] == "none" else encoder["z"]
+        size = encoder["z"] if encoder["head"] != "none" else encoder.get("h") or RESNET[encoder["name"]]
         rows = given["curves"][name]
         points = mean_by(rows, "epoch", "z_rank")
         if points:
