@@ -41,6 +41,8 @@ READERS = {"ledger": lambda path, names: read_table(path), "claims": lambda path
            "maps": lambda path, names: {name: arrays(f"{path}/{name}.npz") for name in names},
            "images": lambda path, names: np.load(path, mmap_mode="r"), "factor_rows": lambda path, names: read_table(path, ["id"])}
 
+BDI = Markup("<bdi>{}</bdi>")
+
 
 class Words:
     """The page's own words in both languages; what a person named is put in as text, whatever it holds."""
@@ -53,8 +55,8 @@ class Words:
         return tuple(Markup(text.replace(" %", "\u00a0%")).format(**values) for text in self.pairs[key])
 
     def say(self, key, **values):
-        """Both languages side by side; the style sheet shows one."""
-        english, chinese = self.pair(key, **values)
+        """Both languages side by side; the style sheet shows one. Texts put in keep their own direction of writing."""
+        english, chinese = self.pair(key, **{name: BDI.format(value) if isinstance(value, str) else value for name, value in values.items()})
         if english == chinese:
             return english
         return Markup('<span class="en" lang="en">{}</span><span class="zh" lang="zh-Hans">{}</span>').format(english, chinese)

@@ -54,7 +54,7 @@
   const tip = document.getElementById("tip");
   const columns = Number(getComputedStyle(root).getPropertyValue("--columns"));
 
-  const style = (factor, number) => factor.ordered ? { color: RAMP[number], mark: MARKS[0] }
+  const style = (factor, number) => number < 0 ? { color: "#9a9a9a", mark: MARKS[0] } : factor.ordered ? { color: RAMP[number], mark: MARKS[0] }
     : { color: COLORS[number % COLORS.length], mark: MARKS[number % MARKS.length] };
   const drawMark = (look) => {
     const path = document.createElementNS(SVG, "path");

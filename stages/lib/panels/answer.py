@@ -50,7 +50,7 @@ def fate(rows, factor, kept):
     counts = {"loses": sum(high is not None and high < kept for _, high in ends), "keeps": sum(low is not None and low > kept for low, _ in ends)}
     word = next((word for word, count in counts.items() if 2 * count > len(rows)), "unsure")
     return {"factor": factor, "word": word, "count": counts.get(word), "runs": [
-        {"run": row["run"], "verdict": shown_verdict(row, kept), **{key: number(row[key]) for key in ("mean", "low", "high", "chance", "untrained")}} for row in rows]}
+        {"run": row["run"], "verdict": shown_verdict(row, kept), **{key: number(row[key]) for key in ("mean", "chance", "untrained")}} for row in rows]}
 
 
 def sheet_of_views(given, policy):
@@ -137,7 +137,8 @@ def claims(given):
         entry = given["claimed"][name]
         zone = TRUE_WITHIN[entry["is"]](entry["margin"])
         at = {"low": claim["low"], "effect": claim["effect"], "high": claim["high"], "from": max(zone[0], -reach), "to": min(zone[1], reach)}
-        found.append({"name": name, **claim, "place": {key: None if value is None else round(50 + 50 * min(1, max(-1, value / reach)), 2) for key, value in at.items()},
+        place = {key: None if value is None else round(50 + 50 * min(1, max(-1, value / reach)), 2) for key, value in at.items()}
+        found.append({"name": name, **claim, "place": place,
                       "sides": [side(entry[key], given["named_factors"][0]) for key in ("left", "right")]})
     order = ["supported", "refuted", "unclear", "not testable", "not applicable"]
     counts = [(verdict, count) for verdict in order if (count := sum(claim["verdict"] == verdict for claim in given["claims"].values()))]
@@ -170,7 +171,8 @@ def recipes(given):
         values = [plan.get(setting) for plan in plans.values()]
         read = [value for value in values if value is not None]
         alike = all(value == read[0] for value in read)
-        if alike and not (setting.startswith("views.") and any(value is None and "views" in given["plans"][name] for name, value in zip(plans, values, strict=True))):
+        lacking = setting.startswith("views.") and any(setting not in plan and "views" in given["plans"][name] for name, plan in plans.items())
+        if alike and not lacking:
             shared.append({"setting": setting, "value": text(read[0])})
             continue
         usual = max(read, key=read.count)

@@ -1,7 +1,7 @@
 """Panels to look at: nearest neighbors of chosen test images, and 2-D maps."""
 import numpy as np
 
-from stages.lib.factors import classes_of, is_numeric
+from stages.lib.factors import is_numeric
 
 BANDS = 5  # a number colors a map by fifths of its range
 
@@ -69,17 +69,20 @@ def space_map(given):
 
 
 def colorings(given, ids):
-    """{factor: {classes, of: class number of each image, ordered}}; a number is cut into fifths of its range."""
-    found, classes = {}, classes_of(given["factor_rows"])
-    present = list(given["factor_rows"][0])[1:]
+    """{factor: {classes, of: class number of each image or -1 for an empty cell, ordered}}; a number is cut into fifths of its range."""
+    found, present = {}, list(given["factor_rows"][0])[1:]
     for factor in dict.fromkeys([*(name for name in given["named_factors"] if name in present), *present]):
         values = [row[factor] for row in given["factor_rows"]]
-        if factor in classes:
-            names = sorted(set(values))
-            found[factor] = {"classes": names, "of": [names.index(values[image]) for image in ids], "ordered": False}
-        elif is_numeric(values) and len(set(values)) > 1:
-            numbers = np.array(values, dtype=float)
-            edges = np.linspace(numbers.min(), numbers.max(), BANDS + 1)
-            names = [f"{low:.3g} – {high:.3g}" for low, high in zip(edges[:-1], edges[1:], strict=True)]
-            found[factor] = {"classes": names, "of": np.clip(np.digitize(numbers[ids], edges[1:-1]), 0, BANDS - 1).tolist(), "ordered": True}
+        names = sorted(set(filter(None, values)))
+        if len(names) < 2:
+            continue
+        if is_numeric(names):
+            numbers = [float(name) for name in names]
+            edges = np.linspace(min(numbers), max(numbers), BANDS + 1)
+            bands = [f"{low:.3g} – {high:.3g}" for low, high in zip(edges[:-1], edges[1:], strict=True)]
+            band = [int(np.digitize(float(values[image]), edges[1:-1])) if values[image] else -1 for image in ids]
+            found[factor] = {"classes": bands, "of": band, "ordered": True}
+        else:
+            place = {name: number for number, name in enumerate(names)}
+            found[factor] = {"classes": names, "of": [place.get(values[image], -1) for image in ids], "ordered": False}
     return found
