@@ -59,10 +59,10 @@ def main(params, features, split, places):
         values = np.load(f"{features}/{seed}/{space}.npy")
         if len(values) != len(rows):
             raise Refused(f"{features}/{seed}/{space}.npy has {len(values)} rows, {split} {len(rows)}; rerun the stage that wrote it")
-        neighbors, _ = nearest(values[test], values[train], k)
+        neighbors, similarity = nearest(values[test], values[train], k)
         found = {method: flat_map(values[test], method, settings["perplexity"], seed) for method in settings["methods"]}
         tick()
-        return {"neighbors": train[neighbors], **found}
+        return {"neighbors": train[neighbors], "similarity": similarity, **found}
 
     spaces = ["h", "z"]
     results = over_seeds(work, spaces, 1, f"map {features}")

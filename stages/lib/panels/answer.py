@@ -149,7 +149,8 @@ def side(entry, main_factor):
     """One side of a claim as text: a readout, a number or chance."""
     if not isinstance(entry, dict):
         return str(entry)
-    return " ".join([entry["run"], entry["space"], main_factor if entry["factor"] == "main" else entry["factor"], entry["probe"]])
+    factor = main_factor if entry.get("factor") == "main" else entry.get("factor")
+    return " ".join(filter(None, [entry["run"], entry["space"], factor, entry["probe"]]))
 
 
 def flat(tree, prefix=""):

@@ -54,7 +54,7 @@ def space_map(given):
     """What the script draws: places in thousandths by run, space and method; classes by factor; tiles and words by image."""
     names = list(given["runs"])
     first = given["maps"][names[0]]
-    ids, methods = first["ids"], [key.removeprefix("h/") for key in first if key.startswith("h/") and key != "h/neighbors"]
+    ids, methods = first["ids"], [key.removeprefix("h/") for key in first if key.startswith("h/") and key not in ("h/neighbors", "h/similarity")]
     if not len(ids) or not methods:
         return None
     places = {name: {space: {method: np.rint(given["maps"][name][f"{space}/{method}"] * 1000).astype(int).ravel().tolist() for method in methods}
