@@ -51,7 +51,7 @@ def script(stage):
 @pytest.mark.parametrize("name", sorted(stages()))
 def test_code_deps_of_a_stage_are_its_import_closure(name):
     stage = stages()[name]
-    declared = {path for path in paths(stage.deps, ROOT) if path.startswith("stages/")}
+    declared = {path for path in paths(stage.deps, ROOT) if path.startswith("stages/") and path.endswith(".py")}
     assert declared == imports(script(stage))
 
 
@@ -104,7 +104,7 @@ def users(path, params):
                 own = own.get(part) if isinstance(own, dict) else own
             if key in RECIPES[entry["objective"]].model_fields and own is None:
                 found.append(f"pretrain@{run}")
-        return [*found, "judge"]  # which compares the plans of two runs
+        return [*found, "judge", "report"]  # which compare the plans of the runs
 
     def each(*groups):
         return [f"{group}@{run}" for group in groups for run in runs]
@@ -116,7 +116,7 @@ def users(path, params):
         stages = [f"split@{name}"]
         if name == used and block == "main_factor":
             stages += [f"relate@{relation}" for relation in params["relations"]]
-        return stages + (["judge", "plot"] if name == used and block != "split" else [])
+        return stages + (["judge", "plot", "report"] if name == used and block != "split" else [])
     return {
         "temperature": lambda: reading("temperature"),
         "device": lambda: reading("device"),
@@ -124,17 +124,19 @@ def users(path, params):
         "encoder": lambda: reading("encoder"),
         "resume": lambda: reading("resume"),
         "pretrain": lambda: reading("pretrain"),
-        "seed": lambda: [*each("pretrain", "extract", "probe"), "probe_pixels", "judge"],
-        "replicates": lambda: [*each("pretrain", "extract", "probe"), "judge"],
-        "views": lambda: ["preview", *(f"pretrain@{run}" for run, entry in runs.items() if entry.get("views") == name),
+        "seed": lambda: [*each("pretrain", "extract", "probe", "map"), "probe_pixels", "judge", "report"],
+        "replicates": lambda: [*each("pretrain", "extract", "probe"), "judge", "report"],
+        "views": lambda: ["preview", "report", *(f"pretrain@{run}" for run, entry in runs.items() if entry.get("views") == name),
                           *(["judge"] if any(entry.get("views") == name for entry in runs.values()) else [])],
-        "relations": lambda: [f"relate@{name}"],
+        "relations": lambda: [f"relate@{name}", "report"],
         "extract": lambda: each("extract"),
-        "runs": lambda: [f"pretrain@{name}", "judge", "plot"],
+        "runs": lambda: [f"pretrain@{name}", "judge", "plot", "report"],
         "probe": lambda: [*each("probe"), "probe_pixels"],
-        "judge": lambda: ["judge"],
-        "claims": lambda: ["judge"],
+        "judge": lambda: ["judge", "report"] if name in ("kept", "collapse_rank") else ["judge"],
+        "claims": lambda: ["judge", "report"],
         "preview": lambda: ["preview"],
+        "map": lambda: each("map"),
+        "page": lambda: ["report"],
         "plot": lambda: ["plot"],
     }[top]()
 

@@ -339,6 +339,17 @@ class Preview(Strict):
     seed: Seed
 
 
+class Map(Strict):
+    images: whole(4, 2000)
+    methods: leaf(lambda v: isinstance(v, list) and v and set(v) <= {"pca", "tsne", "umap"} and len(set(v)) == len(v), "a list of some of pca, tsne, umap")
+    perplexity: number(1, 1000)
+    neighbors: whole(1, 20)
+
+
+class Page(Strict):
+    queries: whole(1, 24)
+
+
 class Plot(Strict):
     dpi: whole(50, 600)
 
@@ -366,6 +377,8 @@ class Params(Strict):
     judge: Judge
     claims: dict[Name, Claim]
     preview: Preview
+    map: Map
+    page: Page
     plot: Plot
 
 
