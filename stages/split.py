@@ -2,6 +2,7 @@
 
 Groups are ordered by hash(seed, pixels) within each stratum (a combination of the main and the second factor), the
 strata interleaved in proportion, and the sequence is cut: every cut is stratified, and only content and seed decide.
+Groups with an image that matches an entry of `hold_out` come first, and the first cut is test: they occur in test alone.
 """
 import hashlib
 from collections import Counter, defaultdict
@@ -10,10 +11,11 @@ from stages.lib.stage import Refused, run
 from stages.lib.tables import read_params, read_table, write_table
 
 
-def assign(index, strata, sizes, seed):
+def assign(index, strata, held, sizes, seed):
     """The split of each image, in order.
 
-    index: rows of images.csv; strata: a hashable per image; sizes: split -> number of images, in sum all of them.
+    index: rows of images.csv; strata: a hashable per image; held: bool per image, True for test alone;
+    sizes: split -> number of images, test first, in sum all of them.
     A group belongs to its first image's stratum and to one split; so a cut may be off by less than one group.
     """
     members = defaultdict(list)
@@ -22,15 +24,15 @@ def assign(index, strata, sizes, seed):
     by_stratum = defaultdict(list)
     for rows in members.values():
         code = min(index[row]["sha256"] for row in rows)
-        by_stratum[strata[rows[0]]].append((hashlib.sha256(f"{seed}:{code}".encode()).hexdigest(), rows))
+        by_stratum[not any(held[row] for row in rows), strata[rows[0]]].append((hashlib.sha256(f"{seed}:{code}".encode()).hexdigest(), rows))
     sequence = []
-    for groups in by_stratum.values():
+    for (free, _), groups in by_stratum.items():
         groups.sort()
-        sequence += [((rank + 0.5) / len(groups), code, rows) for rank, (code, rows) in enumerate(groups)]
+        sequence += [(free, (rank + 0.5) / len(groups), code, rows) for rank, (code, rows) in enumerate(groups)]
     sequence.sort()
     splits, names = [None] * len(index), iter(sizes.items())
     name, room = next(names)
-    for _, _, rows in sequence:
+    for *_, rows in sequence:
         while room <= 0:
             name, more = next(names)
             room += more
@@ -38,6 +40,19 @@ def assign(index, strata, sizes, seed):
         for row in rows:
             splits[row] = name
     return splits
+
+
+def matches(row, combinations):
+    """Whether a row of factors.csv has all the values of at least one combination {factor: value}."""
+    return any(all(row[factor] == str(value) for factor, value in combination.items()) for combination in combinations)
+
+
+def leaks(index, splits):
+    """The sha256 of images (equal pixels) that occur in more than one split."""
+    seen = defaultdict(set)
+    for image, part in zip(index, splits, strict=True):
+        seen[image["sha256"]].add(part)
+    return [code for code, parts in seen.items() if len(parts) > 1]
 
 
 def counts(shares, total, where):
@@ -58,10 +73,21 @@ def main(params, name, index, factors, split):
         raise Refused(f"{factors}: its ids are not those of {index}, in the same order")
     strata = [tuple(row.get(entry[role], "") for role in ("main_factor", "second_factor")) for row in labels]
     shares = {part: entry["split"][part] for part in ("test", "val", "train")}
-    parts = assign(images, strata, counts(shares, len(images), f"datasets.{name}.split"), entry["split"]["seed"])
+    sizes = counts(shares, len(images), f"datasets.{name}.split")
+    combinations = entry["split"]["hold_out"]
+    for factor in {factor for combination in combinations for factor in combination}:
+        if factor not in labels[0]:
+            raise Refused(f"datasets.{name}.split.hold_out: {factor} is no factor of {factors}; allowed: {', '.join(list(labels[0])[1:])}")
+    held = [matches(row, combinations) for row in labels]
+    if sum(held) > sizes["test"]:
+        raise Refused(f"datasets.{name}.split.hold_out: {sum(held)} images match, more than the {sizes['test']} of test; "
+                      "allowed: combinations that fit into test")
+    parts = assign(images, strata, held, sizes, entry["split"]["seed"])
+    if leaks(images, parts):
+        raise Refused(f"{index}: equal images have different groups, e.g. sha256 {leaks(images, parts)[0]}; rerun the stage that wrote it")
     write_table(split, [{"id": row["id"], "split": part} for row, part in zip(images, parts, strict=True)], ["id", "split"])
     found = Counter(parts)
-    print(f"{split}: {found['train']} train, {found['val']} val, {found['test']} test")
+    print(f"{split}: {found['train']} train, {found['val']} val, {found['test']} test" + (f", {sum(held)} of them held out" if combinations else ""))
 
 
 if __name__ == "__main__":

@@ -43,6 +43,11 @@ def one_of(*names):
     return leaf(lambda v: isinstance(v, (str, bool)) and v in names, "one of " + ", ".join(map(str, names)))
 
 
+def names(allowed):
+    return leaf(lambda v: isinstance(v, list) and v and all(name in allowed for name in v) and len(set(v)) == len(v),
+                "a list of different names out of " + ", ".join(allowed))
+
+
 def numbers(low, high):
     return leaf(lambda v: isinstance(v, list) and v and all(is_number(x) and low <= x <= high for x in v) and sorted(set(v)) == v,
                 f"a list of different numbers from {low:g} to {high:g} in rising order")
@@ -54,6 +59,9 @@ Word = leaf(lambda v: isinstance(v, str) and v.strip() == v and v, "a text that 
 Raw = leaf(lambda v: isinstance(v, str) and re.fullmatch(r"data/raw(/[^/\\]+)+", v) and ".." not in v.split("/"), "a path under data/raw/")
 Color = leaf(lambda v: isinstance(v, list) and len(v) == 3 and all(is_number(x) and 0 <= x <= 1 for x in v), "[red, green, blue], each from 0 to 1")
 Share = leaf(lambda v: is_number(v) and (0 < v < 1 or (isinstance(v, int) and v >= 1)), "a count (1 or more) or a fraction between 0 and 1")
+Whole = leaf(lambda v: isinstance(v, list) and v and all(isinstance(x, int) and not isinstance(x, bool) and x >= 1 for x in v) and sorted(set(v)) == v,
+             "a list of different whole numbers from 1 in rising order")
+Value = leaf(lambda v: is_number(v) or (isinstance(v, str) and v), "a number or a name")
 Probability = number(0, 1)
 Seed = whole(0, LARGEST_SEED)
 
@@ -67,6 +75,7 @@ class Split(Strict):
     val: Share
     test: Share
     seed: Seed
+    hold_out: list[Annotated[dict[Word, Value], Field(min_length=1)]]
 
 
 class Drawing(Strict):
@@ -80,6 +89,11 @@ class Drawing(Strict):
 
 class ShapesDrawing(Drawing):
     per_kind: whole(1, 10**7)
+    shapes: names(["circle", "square", "triangle", "diamond", "cross", "ring"])
+    hue: span(-0.5, 0.5) = None
+    textures: names(["plain", "stripes", "checks"]) = None
+    watermark_correlation: Probability = None
+    watermark_free: Probability = None
     position: span(-256, 256)
     scale: span(0.5, 256)
 
@@ -98,7 +112,7 @@ class Shapes(Entry):
     @staticmethod
     def total(images):
         """The number of images that `images` describes, None if only the source can tell."""
-        return 3 * len(images["colors"]) * images["per_kind"]
+        return len(images["shapes"]) * len(images["colors"]) * images["per_kind"]
 
 
 class Digits(Entry):
@@ -141,6 +155,30 @@ class Views(Strict):
     swap: Probability = None
     blur: Blur = None
     noise: number(0, 1) = None
+
+
+class Pixels(Strict):
+    """Strength 0 of each is the identity."""
+    swap: Probability = None
+    grayscale: Probability = None
+    flip: Probability = None
+    watermark: Probability = None
+    rotate: whole(0, 3) = None
+    gamma: number(-5, 5) = None
+    blur: number(0, 100) = None
+    noise: number(0, 1) = None
+
+
+class Intervention(Strict):
+    factor: Word = None
+    to: Value = None
+    pixels: Pixels = None
+
+
+class Transfer(Strict):
+    run: Word
+    beside: Word
+    to: Name
 
 
 class Relation(Strict):
@@ -199,6 +237,26 @@ class Probe(Strict):
     k: whole(1, 10**6)
     C: numbers(1e-9, 1e9)
     max_iter: whole(1, 10**6)
+    penalties: numbers(1e-9, 1e9)
+    recall: Whole
+    shots: Whole
+    episodes: whole(2, 10**6)
+    slices: list[Word]
+    push_temperatures: numbers(0.001, 10000)
+    push_images: whole(2, 10**6)
+
+
+class Extract(Strict):
+    batch_size: whole(1, 10**6)
+    views: Views
+    transformed: whole(1, 10**7)
+
+
+class Finetune(Strict):
+    labels: whole(1, 10**7)
+    steps: whole(1, 10**7)
+    batch_size: whole(1, 10**6)
+    lr: numbers(1e-9, 100)
 
 
 class Judge(Strict):
@@ -208,13 +266,16 @@ class Judge(Strict):
     gained: number(0, 10)
     room: number(0, 1)
     collapse_rank: number(1, 10**6)
+    collapse_spread: number(0, 1)
+    collapse_share: number(0, 1)
+    collapse_floor: number(0, 1)
 
 
 class Readout(Strict):
     run: leaf(lambda v: isinstance(v, str) and v, "the name of a run, or pixels")
     space: one_of("pixels", "h", "z")
     factor: Word
-    probe: one_of("knn", "linear")
+    probe: one_of("knn", "linear", "ridge", "finetune")
 
 
 class Claim(Strict):
@@ -250,9 +311,13 @@ class Params(Strict):
     encoder: Encoder
     watch: whole(2, 10**6)
     pretrain: Pretrain
-    extract: dict[Literal["batch_size"], whole(1, 10**6)]
+    extract: Extract
+    interventions: dict[Name, Intervention]
+    transformations: dict[Name, Annotated[list[Pixels], Field(min_length=1)]]
     runs: Annotated[dict[Name, dict[str, Any]], Field(min_length=1)]
     probe: Probe
+    finetune: Finetune
+    transfers: dict[Name, Transfer]
     judge: Judge
     claims: dict[Name, Claim]
     preview: Preview
@@ -260,4 +325,4 @@ class Params(Strict):
 
 
 KEYS = {field.alias or name for model in [Params, *SOURCES.values(), *RECIPES.values(), Split, Drawing, ShapesDrawing, Crop, Jitter, Blur, Views,
-        Relation, Encoder, Pretrain, Probe, Judge, Readout, Claim, Preview, Plot] for name, field in model.model_fields.items()}
+        Relation, Encoder, Pretrain, Extract, Pixels, Intervention, Probe, Finetune, Transfer, Judge, Readout, Claim, Preview, Plot] for name, field in model.model_fields.items()}
