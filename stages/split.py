@@ -7,6 +7,7 @@ Groups with an image that matches an entry of `hold_out` come first, and the fir
 import hashlib
 from collections import Counter, defaultdict
 
+from stages.lib.factors import holds
 from stages.lib.stage import Refused, run
 from stages.lib.tables import read_params, read_table, write_table
 
@@ -42,11 +43,6 @@ def assign(index, strata, held, sizes, seed):
     return splits
 
 
-def matches(row, combinations):
-    """Whether a row of factors.csv has all the values of at least one combination {factor: value}."""
-    return any(all(row[factor] == str(value) for factor, value in combination.items()) for combination in combinations)
-
-
 def leaks(index, splits):
     """The sha256 of images (equal pixels) that occur in more than one split."""
     seen = defaultdict(set)
@@ -78,16 +74,16 @@ def main(params, name, index, factors, split):
     for factor in {factor for combination in combinations for factor in combination}:
         if factor not in labels[0]:
             raise Refused(f"datasets.{name}.split.hold_out: {factor} is no factor of {factors}; allowed: {', '.join(list(labels[0])[1:])}")
-    held = [matches(row, combinations) for row in labels]
-    if sum(held) > sizes["test"]:
-        raise Refused(f"datasets.{name}.split.hold_out: {sum(held)} images match, more than the {sizes['test']} of test; "
+    held = holds(labels, combinations)
+    if held.sum() > sizes["test"]:
+        raise Refused(f"datasets.{name}.split.hold_out: {held.sum()} images match, more than the {sizes['test']} of test; "
                       "allowed: combinations that fit into test")
     parts = assign(images, strata, held, sizes, entry["split"]["seed"])
     if leaks(images, parts):
         raise Refused(f"{index}: equal images have different groups, e.g. sha256 {leaks(images, parts)[0]}; rerun the stage that wrote it")
     write_table(split, [{"id": row["id"], "split": part} for row, part in zip(images, parts, strict=True)], ["id", "split"])
     found = Counter(parts)
-    print(f"{split}: {found['train']} train, {found['val']} val, {found['test']} test" + (f", {sum(held)} of them held out" if combinations else ""))
+    print(f"{split}: {found['train']} train, {found['val']} val, {found['test']} test" + (f", {held.sum()} of them held out" if combinations else ""))
 
 
 if __name__ == "__main__":

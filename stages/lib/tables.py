@@ -11,6 +11,8 @@ from ruamel.yaml.error import MarkedYAMLError
 
 from stages.lib.stage import Refused
 
+TIDY = ["run", "seed", "space", "factor", "probe", "slice", "metric", "value", "n", "note"]  # note: why there is no value
+
 
 def read_params(path, *keys):
     """The value under `keys` in the YAML 1.2 file `path` (so `1e-05`, as DVC writes it, is a number); duplicate keys are refused."""
