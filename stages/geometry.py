@@ -120,11 +120,13 @@ def describe(features, space, folder, parts, classes, settings, floor):
              for metric, values in by_dimension(test).items() for place, value in enumerate(values, start=1)]
     rows += [entry("sphere", "alignment", alignment(*views), len(test)), entry("sphere", "uniformity", uniformity(test), len(test))]
     rows += [entry("neighbors", metric, value, len(test)) for metric, value in diversity(test, k).items()]
-    rows += [entry("movement", "moved", movement(*views), len(test), "two views"), entry("movement", "moved", distance_of_images(test), len(test), "two images"),
-             entry("movement", "overlap", overlap(views[0], views[1], train, k), len(test), "two views")]
+    rows += [entry("movement", "moved", movement(*views), len(test), "two views"),
+             entry("movement", "overlap", overlap(*views, train, k), len(test), "two views"),
+             entry("movement", "moved", distance_of_images(test), len(test), "two images")]
     for path in sorted(Path(folder, "interventions").glob(f"*/{space}.npy")):
         changed, name = np.load(path), f"intervention={path.parent.name}"
-        rows += [entry("movement", "moved", movement(test, changed), len(test), name), entry("movement", "overlap", overlap(test, changed, train, k), len(test), name)]
+        rows += [entry("movement", "moved", movement(test, changed), len(test), name),
+                 entry("movement", "overlap", overlap(test, changed, train, k), len(test), name)]
     some = parts["train"][: settings["push_images"]]
     for factor, labels in classes.items() if space == "z" else ():
         for temperature in settings["push_temperatures"]:

@@ -169,10 +169,15 @@ def test_claim(claim, readouts, settings, main_factor):
         return {**result, "verdict": "not testable", "reason": f"{collapsed[0][1]} of {collapsed[0][0]} has collapsed"}
     if found.low is None:
         return {**result, "verdict": "unclear", "reason": "one replicate: no interval over seeds"}
-    if len(keys) == 2 and all(estimate(readouts.right[key], settings["confidence"], paired=False, seeded=len(readouts.right[key]) > 1).high >= 1 for key in keys):
+    if len(keys) == 2 and all(at_ceiling(readouts.right[key], settings["confidence"]) for key in keys):
         return {**result, "verdict": "not testable", "reason": "both sides are at the ceiling of 1"}
     inside, outside = p_values(found, *TRUE_WITHIN[claim["is"]](claim["margin"]))
     return {**result, "p": min(inside, outside), "verdict": "supported" if inside < outside else "refuted"}
+
+
+def at_ceiling(right, confidence):
+    """Whether the interval of [R, T] reaches 1."""
+    return estimate(right, confidence, paired=False, seeded=len(right) > 1).high >= 1
 
 
 def differences(left, right):

@@ -324,5 +324,6 @@ class Params(Strict):
     plot: Plot
 
 
-KEYS = {field.alias or name for model in [Params, *SOURCES.values(), *RECIPES.values(), Split, Drawing, ShapesDrawing, Crop, Jitter, Blur, Views,
+KEYS = {field.alias or name for model in [
+        Params, *SOURCES.values(), *RECIPES.values(), Split, Drawing, ShapesDrawing, Crop, Jitter, Blur, Views,
         Relation, Encoder, Pretrain, Extract, Pixels, Intervention, Probe, Finetune, Transfer, Judge, Readout, Claim, Preview, Plot] for name, field in model.model_fields.items()}
