@@ -49,7 +49,7 @@ def shown(value):
 
 
 def nearest(name, names):
-    close = difflib.get_close_matches(str(name), sorted(map(str, names)), n=1)
+    close = difflib.get_close_matches(str(name), sorted({str(other) for other in names} - {str(name)}), n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
 
@@ -63,8 +63,8 @@ def merge(shared, own):
 def resolve(name, params):
     """(recipe, faults) of a run: what its objective reads, the run's own values over the shared ones."""
     entry, at = params["runs"][name], f"runs.{name}"
-    objective = entry.get("objective")
-    if objective not in RECIPES:
+    objective = entry.get("objective") if isinstance(entry, dict) else entry
+    if not isinstance(objective, str) or objective not in RECIPES:
         return None, [f"{at}.objective: {shown(objective)} is not allowed; allowed: one of {', '.join(RECIPES)}" + nearest(objective, RECIPES)]
     fields = list(RECIPES[objective].model_fields)
     faults = [f"{at}.{key}: not read by {objective}; allowed: {', '.join(fields)}" + nearest(key, fields) for key in entry if key not in fields]
@@ -78,9 +78,7 @@ def resolve(name, params):
             else:
                 recipe[key] = names[entry[key]] if key == "views" else entry[key]
         else:
-            recipe[key] = merge(params[key], entry[key]) if key in entry else params[key]
-    if not faults:
-        faults = faults_of(RECIPES[objective], recipe, (at,))
+            recipe[key] = merge(params.get(key), entry[key]) if key in entry else params.get(key)
     return recipe, faults
 
 
@@ -129,12 +127,16 @@ def check_batches(recipes, params):
 
 def plan_all(params):
     """{run: recipe}; refused with every fault of `params` at once."""
-    faults = faults_of(Params, params)
-    if not faults:
+    faults, recipes = faults_of(Params, params), {}
+    sound = not faults  # else values cannot be compared, but names still can
+    if all(isinstance(params.get(block), dict) for block in ("runs", "views", "relations")):
         resolved = {name: resolve(name, params) for name in params["runs"]}
+        faults += [fault for _, own in resolved.values() for fault in own]
         recipes = {name: recipe for name, (recipe, own) in resolved.items() if not own}
-        faults = check_across(params) + [fault for _, own in resolved.values() for fault in own]
-        faults += check_batches(recipes, params)
+    if sound:
+        faults += check_across(params) + [fault for name, recipe in recipes.items() for fault in faults_of(RECIPES[recipe["objective"]], recipe, ("runs", name))]
+    if not faults:
+        faults = check_batches(recipes, params)
     if faults:
         raise Refused(f"params.yaml has {len(faults)} fault{'s' * (len(faults) > 1)}; nothing was run, earlier results are untouched"
                       + "".join(f"\n  {fault}" for fault in dict.fromkeys(faults)))

@@ -1,0 +1,29 @@
+# make repro: from nothing to the table.  make test: the tests.  Both install what they need into .venv first.
+PYTHON ?= python3
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+INSTALLED := .venv/installed-from-lock
+
+.PHONY: repro test lint tables clean
+
+repro: $(INSTALLED)
+	dvc repro
+	python docs/tables.py show
+
+test: $(INSTALLED)
+	ruff check .
+	python -m pytest
+
+lint: $(INSTALLED)
+	ruff check .
+
+tables: $(INSTALLED)
+	python docs/tables.py write
+
+clean:
+	rm -rf data/features data/correct models
+
+$(INSTALLED): requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "error: Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
+	$(PYTHON) -m venv .venv
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	@touch $(INSTALLED)
