@@ -1,8 +1,8 @@
 """Extract: the frozen networks of a run -> h and z of every image, seed by seed (z before normalization).
 
 Beside <seed>/{h,z}.npy [N, .] stand, as {h,z}.npy in folders of their own: <seed>/interventions/<name> [T, .] in the order of
-the test ids; <seed>/views/{0,1} [T, .], two views of each test image; <seed>/transformations/<name> [M, ., number of
-alternatives], the rows of transformations/ids.npy [M] under each alternative.
+the test ids; <seed>/views/{0,1} [T, .], two views of each test image; <seed>/transformations/<name>/<number> [M, .], the
+images of transformations/ids.npy [M] under each alternative.
 """
 from pathlib import Path
 

@@ -111,11 +111,11 @@ def pushes(rows, labels, temperature):
     return {"mass": np.concatenate(mass).mean(), "share": ((sizes - 1) / (len(rows) - 1)).mean(), "negatives": np.concatenate(counts).mean()}
 
 
-def describe(features, space, folder, parts, classes, settings, floor):
+def describe(features, space, folder, parts, classes, settings):
     """Rows of one space of one seed."""
     test, train, k = features[parts["test"]], features[parts["train"]], settings["k"]
     views = [np.load(f"{folder}/views/{number}/{space}.npy") for number in (0, 1)]
-    rows = [entry("collapse", metric, value, len(test)) for metric, value in collapse(test, floor).items()]
+    rows = [entry("collapse", metric, value, len(test)) for metric, value in collapse(test, settings["floor"]).items()]
     rows += [entry("collapse", metric, value, len(test), f"dimension={place}")
              for metric, values in by_dimension(test).items() for place, value in enumerate(values, start=1)]
     rows += [entry("sphere", "alignment", alignment(*views), len(test)), entry("sphere", "uniformity", uniformity(test), len(test))]
@@ -127,16 +127,16 @@ def describe(features, space, folder, parts, classes, settings, floor):
         changed, name = np.load(path), f"intervention={path.parent.name}"
         rows += [entry("movement", "moved", movement(test, changed), len(test), name),
                  entry("movement", "overlap", overlap(test, changed, train, k), len(test), name)]
-    some = parts["train"][: settings["push_images"]]
+    some = parts["train"][: settings["images"]]
     for factor, labels in classes.items() if space == "z" else ():
-        for temperature in settings["push_temperatures"]:
+        for temperature in settings["temperatures"]:
             values = pushes(features[some], labels[some], temperature)
             rows += [entry("pushes", metric, value, len(some), f"temperature={temperature}", factor) for metric, value in values.items()]
     return rows
 
 
 def main(params, run_name, features, factors, split, table):
-    settings, first, replicates, floor = (read_params(params, *keys) for keys in (["probe"], ["seed"], ["replicates"], ["judge", "collapse_floor"]))
+    settings, first, replicates = (read_params(params, key) for key in ("geometry", "seed", "replicates"))
     places = read_table(split, ["id", "split"])
     parts = {part: np.array([row for row, place in enumerate(places) if place["split"] == part], dtype=int) for part in ("train", "test")}
     classes = classes_of(read_table(factors, ["id"]))
@@ -146,7 +146,7 @@ def main(params, run_name, features, factors, split, table):
         values = np.load(f"{features}/{seed}/{space}.npy")
         if len(values) != len(places):
             raise Refused(f"{features}/{seed}/{space}.npy has {len(values)} rows, {split} {len(places)}; rerun the stage that wrote it")
-        rows = describe(values, space, f"{features}/{seed}", parts, classes, settings, floor)
+        rows = describe(values, space, f"{features}/{seed}", parts, classes, settings)
         tick()
         return [{"run": run_name, "seed": seed, "space": space, **row} for row in rows]
 

@@ -132,14 +132,14 @@ def slices_by_factor(rows, parts, classes, names, hold_out):
 
 def main(params, run_name, dataset, features, factors, split, table, correct):
     """`features` is a run's folder of features, or images.npy: then pixels are read out, once."""
-    settings, first, replicates = (read_params(params, key) for key in ("probe", "seed", "replicates"))
+    settings, first = (read_params(params, key) for key in ("probe", "seed"))
     rows, parts = read_table(factors, ["id"]), parts_of(read_table(split, ["id", "split"]))
     classes = {name: labels for name, labels in classes_of(rows).items() if len(set(labels[parts["train"]])) > 1}
     numbers = numbers_of(rows)
     slices = slices_by_factor(rows, parts, classes, settings["slices"], read_params(params, "datasets", dataset, "split", "hold_out"))
     pixels = features.endswith(".npy")
     spaces = ["pixels"] if pixels else ["h", "z"]
-    seeds = [first + replicate for replicate in range(1 if pixels else replicates)]
+    seeds = [first + replicate for replicate in range(1 if pixels else read_params(params, "replicates"))]
 
     def work(job):
         seed, space = job

@@ -39,10 +39,9 @@ def compare(trained, untrained, confidence):
             "untrained": float(untrained.mean()), "gain": gain.mean, "gain_low": gain.low, "gain_high": gain.high}
 
 
-def main(params, name, images, factors, split, models, floor, table):
-    entry, settings, batch_size, confidence, first, replicates, dataset = (
-        read_params(params, *keys) for keys in (["transfers", name], ["probe"], ["extract", "batch_size"], ["judge", "confidence"], ["seed"],
-                                                ["replicates"], ["dataset"]))
+def main(params, name, dataset, images, factors, split, models, floor, table):
+    entry, settings, batch_size, confidence, first, replicates = (
+        read_params(params, *keys) for keys in (["transfers", name], ["probe"], ["extract", "batch_size"], ["judge", "confidence"], ["seed"], ["replicates"]))
     pixels, places = np.load(images, mmap_mode="r"), read_table(split, ["id", "split"])
     parts = {part: np.array([row for row, place in enumerate(places) if place["split"] == part], dtype=int) for part in ("train", "val", "test")}
     classes = {factor: labels for factor, labels in classes_of(read_table(factors, ["id"])).items() if len(set(labels[parts["train"]])) > 1}

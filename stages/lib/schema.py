@@ -242,8 +242,13 @@ class Probe(Strict):
     shots: Whole
     episodes: whole(2, 10**6)
     slices: list[Word]
-    push_temperatures: numbers(0.001, 10000)
-    push_images: whole(2, 10**6)
+
+
+class Geometry(Strict):
+    k: whole(1, 10**6)
+    temperatures: numbers(0.001, 10000)
+    images: whole(2, 10**6)
+    floor: number(0, 1)
 
 
 class Extract(Strict):
@@ -268,7 +273,6 @@ class Judge(Strict):
     collapse_rank: number(1, 10**6)
     collapse_spread: number(0, 1)
     collapse_share: number(0, 1)
-    collapse_floor: number(0, 1)
 
 
 class Readout(Strict):
@@ -316,6 +320,7 @@ class Params(Strict):
     transformations: dict[Name, Annotated[list[Pixels], Field(min_length=1)]]
     runs: Annotated[dict[Name, dict[str, Any]], Field(min_length=1)]
     probe: Probe
+    geometry: Geometry
     finetune: Finetune
     transfers: dict[Name, Transfer]
     judge: Judge
@@ -325,5 +330,5 @@ class Params(Strict):
 
 
 KEYS = {field.alias or name for model in [
-        Params, *SOURCES.values(), *RECIPES.values(), Split, Drawing, ShapesDrawing, Crop, Jitter, Blur, Views,
-        Relation, Encoder, Pretrain, Extract, Pixels, Intervention, Probe, Finetune, Transfer, Judge, Readout, Claim, Preview, Plot] for name, field in model.model_fields.items()}
+    Params, *SOURCES.values(), *RECIPES.values(), Split, Drawing, ShapesDrawing, Crop, Jitter, Blur, Views, Pixels, Intervention, Relation, Encoder,
+    Pretrain, Extract, Probe, Geometry, Finetune, Transfer, Judge, Readout, Claim, Preview, Plot] for name, field in model.model_fields.items()}
