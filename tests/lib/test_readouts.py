@@ -138,13 +138,17 @@ def test_few_shot_tells_how_many_a_class_really_gave():
     assert found["shots"] == 4 and found["accuracy"] == 1.0
 
 
-def test_few_shot_interval_is_that_of_student():
-    rows = RANDOM.normal(size=(60, 3))
-    two = few_shot(rows, LABELS, rows, LABELS, 1, 2, 3)
-    single = [few_shot(rows, LABELS, rows, LABELS, 1, episodes, 3)["accuracy"] for episodes in (2, 3)]
-    first_two_mean, third = single[0], 3 * single[1] - 2 * single[0]
-    assert two["accuracy"] == first_two_mean and 0 <= third <= 1
-    assert two["high"] - two["low"] == pytest.approx(2 * 12.7062047362 * (two["high"] - two["accuracy"]) / 12.7062047362)
+def test_few_shot_equals_a_loop_with_the_interval_of_student_for_two_episodes():
+    """t(0.975, 1) = 12.706, the standard error of two numbers is half their difference."""
+    rows = RANDOM.normal(size=(60, 3)).astype(np.float32)
+    unit, scores = rows / np.linalg.norm(rows, axis=1, keepdims=True), []
+    for episode in range(2):
+        generator = np.random.default_rng([3, 2, episode])
+        means = [unit[generator.permutation(np.flatnonzero(LABELS == one))[:2]].mean(axis=0) for one in range(3)]
+        scores.append(np.mean([np.argmax([row @ mean / np.linalg.norm(mean) for mean in means]) == label for row, label in zip(unit, LABELS, strict=True)]))
+    found = few_shot(rows, LABELS, rows, LABELS, 2, 2, 3)
+    assert found["accuracy"] == pytest.approx(np.mean(scores))
+    assert found["high"] - found["accuracy"] == pytest.approx(12.7062047362 * abs(scores[0] - scores[1]) / 2)
 
 
 def test_balanced_accuracy_equals_scikit_learn():
