@@ -10,9 +10,9 @@ from stages.lib.tables import read_params, read_table, replacing
 
 
 def group_numbers(values):
-    """int64 [N]: equal values share the row number of their first occurrence; an empty one says nothing, so it shares with none."""
+    """int64 [N]: equal values share the row number of their first occurrence."""
     first = {}
-    return np.array([first.setdefault(value, row) if value else row for row, value in enumerate(values)], dtype=np.int64)
+    return np.array([first.setdefault(value, row) for row, value in enumerate(values)], dtype=np.int64)
 
 
 def main(params, name, dataset, index, factors, relation):

@@ -1,4 +1,4 @@
-"""Intervals of an accuracy, or of a difference of two, over seeds and test images together."""
+"""Intervals of an accuracy, or of a difference of two, over seeds and test images together; and tests of several claims at once."""
 import math
 from typing import NamedTuple
 
@@ -41,3 +41,24 @@ def estimate(values, confidence, paired, seeded=True):
     freedom = squared**2 / sum(part**2 / df for part, df in parts)
     half = stats.t.ppf((1 + confidence) / 2, freedom) * math.sqrt(squared)
     return Estimate(mean, mean - half, mean + half, math.sqrt(squared), freedom)
+
+
+def p_values(found, low, high):
+    """(p that the effect is inside the open interval (low, high), p that it is outside), of an Estimate; low or high may be infinite.
+
+    Two-sided, so that p < 1 - confidence just where the interval of that confidence lies wholly inside, or wholly outside.
+    """
+    above_low = stats.t.sf((found.mean - low) / found.error, found.freedom)  # small where the effect is surely above `low`
+    below_high = stats.t.cdf((found.mean - high) / found.error, found.freedom)
+    inside = 2 * max(above_low, below_high)
+    outside = 2 * min(1 - above_low, 1 - below_high)
+    return min(1.0, float(inside)), min(1.0, float(outside))
+
+
+def holm(p):
+    """p values adjusted for their number, in the order given: the i-th smallest times (m - i + 1), made monotone, at most 1 (Holm 1979)."""
+    order, adjusted, largest = sorted(range(len(p)), key=lambda i: p[i]), [0.0] * len(p), 0.0
+    for place, i in enumerate(order):
+        largest = max(largest, min(1.0, (len(p) - place) * p[i]))
+        adjusted[i] = largest
+    return adjusted

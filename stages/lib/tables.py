@@ -11,6 +11,8 @@ from ruamel.yaml.error import MarkedYAMLError
 
 from stages.lib.stage import Refused
 
+TIDY = ["run", "seed", "space", "factor", "probe", "slice", "metric", "value", "n", "note"]  # note: why there is no value
+
 
 def read_params(path, *keys):
     """The value under `keys` in the YAML 1.2 file `path` (so `1e-05`, as DVC writes it, is a number); duplicate keys are refused."""
@@ -62,7 +64,10 @@ def read_table(path, columns=()):
             rows = list(reader)
         except (csv.Error, UnicodeDecodeError) as fault:
             raise Refused(f"{path}, line {reader.line_num}: {fault}") from None
-        missing = [name for name in columns if name not in (reader.fieldnames or [])]
+        twice = [name for name in reader.fieldnames or [] if name and reader.fieldnames.count(name) > 1]
+    if twice:
+        raise Refused(f"{path}: column {twice[0]} is there twice")
+    missing = [name for name in columns if name not in (reader.fieldnames or [])]
     if missing:
         raise Refused(f"{path}: column {missing[0]} is missing; found {', '.join(reader.fieldnames or ['nothing'])}")
     for number, row in enumerate(rows, start=2):
