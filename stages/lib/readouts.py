@@ -40,6 +40,7 @@ def linear(train, train_labels, val, val_labels, grid, max_iter):
 
 def ridge(train, train_targets, val, val_targets, penalties):
     """(predict: rows -> [., F], penalties chosen [F], their R2 on val [F]) for F numeric factors; the largest penalty of equals."""
+    train = train.astype(np.float64)  # in float32 a duplicated column is already ill-conditioned
     fits = [Ridge(alpha=penalty).fit(train, train_targets) for penalty in penalties]
     scores = np.array([r2(val_targets, model.predict(val).reshape(val_targets.shape)) for model in fits])
     chosen = len(penalties) - 1 - np.argmax(scores[::-1], axis=0)

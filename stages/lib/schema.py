@@ -194,7 +194,13 @@ class Blur(Strict):
     sigma: span(0.01, 100)
 
 
+class Corner(Strict):
+    probability: Probability
+    side: Probability
+
+
 class Views(Strict):
+    corner: Corner = None
     crop: Crop = None
     flip: Probability = None
     zoom: span(0.1, 10) = None
@@ -381,6 +387,6 @@ class Params(Strict):
 
 
 KEYS = {field.alias or name for model in [
-    Params, *SOURCES.values(), *RECIPES.values(), Split, GivenSplit, Near, Pictures, Published, Drawing, ShapesDrawing, Crop, Jitter, Blur, Views, Pixels,
-    Intervention, Relation, Encoder, Pretrain, Extract, Probe, Geometry, Finetune, Transfer, Judge, Readout, Claim, Preview, Plot]
+    Params, *SOURCES.values(), *RECIPES.values(), Split, GivenSplit, Near, Pictures, Published, Drawing, ShapesDrawing, Crop, Jitter, Blur, Corner, Views,
+    Pixels, Intervention, Relation, Encoder, Pretrain, Extract, Probe, Geometry, Finetune, Transfer, Judge, Readout, Claim, Preview, Plot]
     for name, field in model.model_fields.items()}

@@ -2,7 +2,7 @@
 
 Every operation is a pure function of float images [B, 3, S, S] in [0, 1] and of one number per image; for the same
 numbers it equals torchvision's functional operation of that name. A policy is a mapping from operation to strength;
-an operation that it does not name is not applied. Order, fixed (torchvision shuffles the jitter's): geometry in one
+an operation that it does not name is not applied. Order, fixed (torchvision shuffles the jitter's): corner, geometry in one
 resampling (crop, flip, zoom, shift), brightness, contrast, saturation, hue, grayscale, swap, blur, noise.
 """
 import math
@@ -26,6 +26,9 @@ def pair_of_views(images, ids, policy, seed, epoch):
 
 def view(images, draws, policy):
     """One view of float images [B, 3, S, S] under `policy`, with random numbers from `draws`."""
+    if "corner" in policy:
+        covered = cover_corner(images, draws.uniform(*images.shape[1:]), policy["corner"]["side"])
+        images = where(draws.chance(policy["corner"]["probability"]), covered, images)
     if policy.keys() & {"crop", "flip", "zoom", "shift"}:
         images = resample(images, *_geometry(draws, policy, images.shape[-1]))
     if "jitter" in policy:
@@ -93,6 +96,17 @@ def resample(images, box, mirror, zoom, shift):
     y = source(ones, shift[1], top, height)
     grid = torch.stack([x[:, None, :].expand(-1, side, -1), y[:, :, None].expand(-1, -1, side)], dim=-1)
     return F.grid_sample(images, (grid * 2 + 1) / side - 1, mode="bilinear", padding_mode="border", align_corners=False)
+
+
+def cover_corner(images, pixels, side):
+    """`images` with `pixels` in the top left corner, a square of `side` times the image's side, rounded to whole pixels.
+
+    Random erasing (Zhong et al. 2020) at a known place: what a corner shows then no longer tells which image it is.
+    """
+    end = round(side * images.shape[-1])
+    covered = images.clone()
+    covered[:, :, :end, :end] = pixels[:, :, :end, :end]
+    return covered
 
 
 def _jitter(images, draws, strength):
