@@ -50,8 +50,7 @@ def main(params, name, features, factors, split, relation, agreement):
     found = np.stack(over_seeds(work, seeds, 1, f"mine {name}"))
     with replacing(relation, "wb") as file:
         np.save(file, found, allow_pickle=False)
-    said = read_params(params, "datasets", read_params(params, "dataset"), "columns")
-    labels = {factor: classes[train] for factor, classes in classes_of(load_factors(factors, count), said).items()}
+    labels = {factor: classes[train] for factor, classes in classes_of(load_factors(factors, count)).items()}
     place = np.full(found.shape[1] + 1, -1)  # of an image among the train images; the last one serves -1
     place[train] = np.arange(len(train))
     reports = [of_groups(rows[train], labels) if rows.ndim == 1 else of_neighbors(place[rows[train]], labels) for rows in found]

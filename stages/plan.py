@@ -139,6 +139,17 @@ def check_across(params):
                           + nearest(mined["run"], params["runs"]))
         elif name in (chain := ancestors(name, params)):
             faults.append(f"mined.{name}.run: {mined['run']} learns from {name} itself ({' from '.join([name, *chain])}); allowed: a run that does not")
+    for name, entry in params["datasets"].items():
+        settings = entry["images"]
+        if ("watermark_correlation" in settings) != ("watermark_free" in settings):
+            faults.append(f"datasets.{name}.images: watermark_correlation and watermark_free go together; one is missing")
+    for name, entry in params["interventions"].items():
+        if entry.keys() not in ({"factor", "to"}, {"pixels"}):
+            faults.append(f"interventions.{name}: {', '.join(entry) or 'nothing'} is not allowed; allowed: factor and to, or pixels")
+    for name, entry in params["transfers"].items():
+        for key, names in (("run", params["runs"]), ("beside", params["runs"]), ("to", params["datasets"])):
+            if entry[key] not in names:
+                faults.append(f"transfers.{name}.{key}: {shown(entry[key])} is not allowed; allowed: one of {', '.join(names)}" + nearest(entry[key], names))
     if params["seed"] + params["replicates"] - 1 > 2**32 - 1:
         faults.append(f"seed: {params['seed']} with {params['replicates']} replicates is not allowed; allowed: seeds up to {2**32 - 1}")
     return faults

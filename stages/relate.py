@@ -13,13 +13,13 @@ from stages.lib.tables import read_params, replacing, write_json
 
 
 def group_numbers(values):
-    """int64 [N]: equal values share the row number of their first occurrence; an empty one says nothing, so it shares with none."""
+    """int64 [N]: equal values share the row number of their first occurrence."""
     first = {}
-    return np.array([first.setdefault(value, row) if value else row for row, value in enumerate(values)], dtype=np.int64)
+    return np.array([first.setdefault(value, row) for row, value in enumerate(values)], dtype=np.int64)
 
 
 def main(params, name, dataset, index, factors, split, relation, agreement):
-    entry, said = read_params(params, "relations", name), read_params(params, "datasets", dataset, "columns")
+    entry = read_params(params, "relations", name)
     rows = load_index(index)
     labels, train = load_factors(factors, len(rows)), load_split(split, len(rows))["train"]
     table, column, values = index, "group", rows
@@ -31,7 +31,7 @@ def main(params, name, dataset, index, factors, split, relation, agreement):
     groups = group_numbers([row[column] for row in values])
     with replacing(relation, "wb") as file:
         np.save(file, groups, allow_pickle=False)
-    found = of_groups(groups[train], {factor: classes[train] for factor, classes in classes_of(labels, said).items()})
+    found = of_groups(groups[train], {factor: classes[train] for factor, classes in classes_of(labels).items()})
     write_json(agreement, {"kind": entry["kind"], "seeds": {"all": found}})
     print(f"{relation}: {len(np.unique(groups))} groups of {len(groups)} images; {agreement}")
 

@@ -126,7 +126,7 @@ def fingerprint(network):
     """sha256 over every weight and buffer, by name."""
     digest = hashlib.sha256()
     for name, tensor in sorted(network.state_dict().items()):
-        digest.update(name.encode() + tensor.cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        digest.update(name.encode() + tensor.cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 

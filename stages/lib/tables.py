@@ -11,6 +11,8 @@ from ruamel.yaml.error import YAMLError
 
 from stages.lib.stage import Refused
 
+TIDY = ["run", "seed", "space", "factor", "probe", "slice", "metric", "value", "n", "note"]  # note: why there is no value
+
 
 def read_params(path, *keys):
     """The value under `keys` in the YAML 1.2 file `path` (so `1e-05`, as DVC writes it, is a number); duplicate keys are refused."""
@@ -70,6 +72,9 @@ def read_table(path, columns=()):
             names, rows = reader.fieldnames or [], list(reader)
         except (csv.Error, UnicodeDecodeError) as fault:
             raise Refused(f"{path}, line {reader.line_num}: {fault}") from None
+        twice = [name for name in names if name and names.count(name) > 1]
+        if twice:
+            raise Refused(f"{path}: column {twice[0]} is there twice")
         missing = [name for name in columns if name not in names]
     if missing:
         raise Refused(f"{path}: column {missing[0]} is missing; found {', '.join(names) or 'nothing'}")
