@@ -109,6 +109,10 @@ def check_across(params):
     for name, relation in params["relations"].items():
         if (relation["kind"] == "factor") != ("factor" in relation):
             faults.append(f"relations.{name}.factor: {'missing' if relation['kind'] == 'factor' else 'not read by kind ' + relation['kind']}")
+    for objective in ("simclr", "moco"):
+        follows = [name for name, entry in params["runs"].items() if entry.get("objective") == objective]
+        if params["explain"][objective] not in follows:
+            faults.append(f"explain.{objective}: {shown(params['explain'][objective])} is not allowed; allowed: a run of objective {objective}: {', '.join(follows)}")
     for name, claim in params["claims"].items():
         for side in (part for part in ("left", "right") if isinstance(claim[part], dict)):
             spread = claim[side]["probe"] == "spread"

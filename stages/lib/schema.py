@@ -282,6 +282,17 @@ class Preview(Strict):
     seed: Seed
 
 
+class Explain(Strict):
+    simclr: Word
+    moco: Word
+    images: whole(2, 16)
+    queue: whole(1, 64)
+    step: whole(1, 10**5)
+    temperatures: numbers(0.001, 10000)
+    momenta: numbers(0, 1)
+    steps_of_key: whole(1, 1000)
+
+
 class Plot(Strict):
     dpi: whole(50, 600)
 
@@ -309,8 +320,10 @@ class Params(Strict):
     claims: dict[Name, Claim]
     preview: Preview
     plot: Plot
+    explain: Explain
+    illustrate: Plot
 
 
 KEYS = {field.alias or name for model in [Params, *SOURCES.values(), *RECIPES.values(), Split, Drawing, ShapesDrawing, Crop, Jitter, Blur, Views,
         Relation, Mined, Encoder, Contrasting, Negatives, Queue,
-        Terms, Probe, Judge, Readout, Claim, Preview, Plot] for name, field in model.model_fields.items()}
+        Terms, Probe, Judge, Readout, Claim, Preview, Explain, Plot] for name, field in model.model_fields.items()}
