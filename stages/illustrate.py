@@ -10,6 +10,7 @@ from stages.lib.style import BLACK, BLUE, GREEN, GREY, ORANGE, STYLE
 from stages.lib.tables import read_json, read_params, replacing
 
 DASHES = ["-", "--", ":", "-."]
+NOTE = {"textcoords": "offset points", "fontsize": 8.5, "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.8}}
 
 
 def temperature(numbers):
@@ -24,11 +25,9 @@ def temperature(numbers):
             axes[row, 1].plot(t, [abs(choice["by_similarity"][candidate]) for choice in choices], DASHES[candidate], color=color, linewidth=2)
         for choice in numbers["choices"][name]:
             axes[row, 0].plot(choice["temperature"], choice["probabilities"][0], "o", color=GREEN, markersize=5)
-            axes[row, 0].annotate(f"{choice['probabilities'][0]:.4f}", (choice["temperature"], choice["probabilities"][0]), xytext=(6, 5 - 18 * row),
-                                  textcoords="offset points", fontsize=8.5)
+            axes[row, 0].annotate(f"{choice['probabilities'][0]:.4f}", (choice["temperature"], choice["probabilities"][0]), xytext=(6, 5 - 18 * row), **NOTE)
             axes[row, 1].plot(choice["temperature"], -choice["by_similarity"][0], "o", color=GREEN, markersize=5)
-            axes[row, 1].annotate(f"{-choice['by_similarity'][0]:.4f}", (choice["temperature"], -choice["by_similarity"][0]), xytext=(6, 5),
-                                  textcoords="offset points", fontsize=8.5)
+            axes[row, 1].annotate(f"{-choice['by_similarity'][0]:.4f}", (choice["temperature"], -choice["by_similarity"][0]), xytext=(6, 5), **NOTE)
         for ax, what in zip(axes[row], ("probability of a candidate", "pull or push on it, |dL/ds|"), strict=False):
             ax.set_xscale("log")
             ax.set_xticks([0.05, 0.1, 0.2, 0.5, 1, 2], ["0.05", "0.1", "0.2", "0.5", "1", "2"])
@@ -80,7 +79,7 @@ def key_steps(ax, runs):
         if told["momentum"] == 0.9:
             for step in (1, 2):
                 ax.plot(step, values[step], "o", color=BLUE, markersize=5)
-                ax.annotate("({:g}, {:g})".format(*told["places"][step]), (step, values[step]), xytext=(9, -5), textcoords="offset points", fontsize=8.5)
+                ax.annotate("({:g}, {:g})".format(*told["places"][step]), (step, values[step]), xytext=(9, -5), **NOTE)
     ax.axhline(4, color=ORANGE, linewidth=1.2)
     ax.text(len(runs[0]["places"]) - 1, 4.05, "query (2, 4)", color=ORANGE, ha="right", fontsize=8.5)
     ax.set_ylim(1.85, 4.3)
