@@ -3,6 +3,7 @@ import copy
 
 import pytest
 
+from stages.judge import differences
 from stages.lib.stage import Refused
 from stages.lib.tables import read_params
 from stages.plan import plan_all
@@ -66,3 +67,10 @@ def test_a_recipe_holds_what_its_objective_reads_and_nothing_else():
     assert not {"temperature", "negatives", "moco"} & recipes["vicreg_swap"].keys() and "vicreg" not in recipes["moco_keep"]
     assert recipes["moco_keep"]["pretrain"]["epochs"] == 15 and "negatives" not in recipes["supcon"]
     assert recipes["invariance_alone"]["vicreg"] == {"invariance": 25, "variance": 0, "covariance": 0}
+
+
+def test_the_judge_sees_that_moco_and_simclr_differ_in_epochs_too():
+    recipes = plan_all(DEFAULTS)
+    assert differences(recipes["moco_keep"], recipes["simclr_keep"]) == ["objective", "pretrain.epochs"]
+    assert differences(recipes["moco_swap"], recipes["simclr_swap"]) == ["objective"]
+    assert differences(recipes["supcon"], recipes["supcon_clusters"]) == ["relation"]
