@@ -121,6 +121,11 @@ def check_across(params):
     for name, relation in params["relations"].items():
         if (relation["kind"] == "factor") != ("factor" in relation):
             faults.append(f"relations.{name}.factor: {'missing' if relation['kind'] == 'factor' else 'not read by kind ' + relation['kind']}")
+    for objective in ("simclr", "moco"):
+        follows = [name for name, entry in params["runs"].items() if entry.get("objective") == objective]
+        if params["explain"][objective] not in follows:
+            faults.append(f"explain.{objective}: {shown(params['explain'][objective])} is not allowed; "
+                          f"allowed: a run of objective {objective}: {', '.join(follows)}")
     for name, claim in params["claims"].items():
         for side in (part for part in ("left", "right") if isinstance(claim[part], dict)):
             spread = claim[side]["probe"] == "spread"
@@ -157,8 +162,9 @@ def check_across(params):
 
 def ancestors(name, params):
     """The runs and mined relations that a mined relation comes from, nearest first, until the first one that comes again."""
-    found, key = [], name
-    while key in params["mined"] and key not in found[:-1]:
+    found, key, seen = [], name, set()
+    while key in params["mined"] and key not in seen:
+        seen.add(key)
         run = params["mined"][key]["run"]
         key = params["runs"].get(run, {}).get("relation")
         found += [run, key]

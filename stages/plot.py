@@ -14,13 +14,10 @@ from matplotlib.ft2font import FT2Font
 from stages.lib.checks import load_archive, load_numbers
 from stages.lib.neighbors import vote
 from stages.lib.stage import run
+from stages.lib.style import BLACK, BLUE, GREY, ORANGE, STYLE
 from stages.lib.tables import read_params, read_table, replacing, write_table
 
-# Okabe and Ito 2008: told apart by color-blind readers
-BLUE, ORANGE, GREEN, GREY, BLACK = "#0072b2", "#d55e00", "#009e73", "#8c8c8c", "#1a1a1a"
 SPACES = {"h": (BLUE, "o"), "z": (ORANGE, "s"), "pixels": (BLACK, "D")}
-STYLE = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 11, "axes.titleweight": "bold",
-         "axes.grid": True, "grid.color": "#e6e6e6", "axes.axisbelow": True, "text.parse_math": False, "figure.facecolor": "white"}
 
 
 class Labels:
@@ -68,7 +65,7 @@ def curves(tables, labels):
     axes[0, 0].set_ylabel("loss (nats)")
     lines = [plt.Line2D([], [], color=BLUE, linewidth=2), plt.Line2D([], [], color=BLUE, linewidth=0.7, alpha=0.6),
              plt.Line2D([], [], color=GREY, linestyle="--")]
-    figure.legend(lines, ["mean over seeds", "one seed", "guessing among the candidates"], loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    figure.legend(lines, ["mean over seeds", "one seed", "a network that tells nothing apart"], loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     return figure
 
 

@@ -186,6 +186,9 @@ def train_one(objective, recipe, train, seed, saved):
             step += 1
             tick(seed=seed, loss=f"{loss.item():.3f}")
         means = {name: float(np.mean([log[name] for log in logs])) for name in logs[0]}
+        if means["loss"] == means["reference"] == 0:
+            raise Refused(f"no anchor had a negative in epoch {epoch} (seed {seed}): a loss of 0 that teaches nothing; no weights were written. "
+                          "Raise negatives.filter_above (at the start all z point nearly one way), or choose another relation")
         curve.append({"seed": seed, "epoch": epoch, **means, "lr": lr, **health(network, watched)})
         ages += [{"seed": seed, "epoch": epoch, **row} for row in learner.staleness()]
         if epoch % recipe["resume"]["every"] == 0 or epoch == settings["epochs"]:

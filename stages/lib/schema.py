@@ -422,6 +422,17 @@ class Page(Strict):
     queries: whole(1, 24)
 
 
+class Explain(Strict):
+    simclr: Word
+    moco: Word
+    images: whole(2, 16)
+    queue: whole(1, 64)
+    step: whole(1, 10**5)
+    temperatures: numbers(0.001, 10000)
+    momenta: numbers(0, 1)
+    steps_of_key: whole(1, 1000)
+
+
 class Plot(Strict):
     dpi: whole(50, 600)
 
@@ -457,6 +468,8 @@ class Params(Strict):
     map: Map
     page: Page
     plot: Plot
+    explain: Explain
+    illustrate: Plot
 
 
 KEYS = {field.alias or name for model in list(globals().values()) if isinstance(model, type) and issubclass(model, Strict)
