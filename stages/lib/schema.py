@@ -285,7 +285,7 @@ class Readout(Strict):
     run: leaf(lambda v: isinstance(v, str) and v, "the name of a run, or pixels")
     space: one_of("pixels", "h", "z")
     factor: Word
-    probe: one_of("knn", "linear", "ridge", "finetune")
+    probe: one_of("knn", "linear", "ridge", "finetune", "transformation")
 
 
 class Claim(Strict):
