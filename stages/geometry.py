@@ -17,13 +17,14 @@ from stages.lib.workers import over_seeds, tick
 
 
 def cell(probe, metric, value, n, slice_name="all", factor=""):
-    return {"factor": factor, "probe": probe, "slice": slice_name, "metric": metric, "value": None if value is None else float(value), "n": n,
-            "note": "needs two images" if value is None else ""}
+    return {"factor": factor, "probe": probe, "slice": slice_name, "metric": metric, "value": None if value is None else float(value),
+            "n": n, "note": "needs two images" if value is None else ""}
 
 
 def collapse(rows, floor):
     """{metric: value} of features [N, D]: ranks, dimensions used (eigenvalues of the covariance above `floor` times the largest) of
-    the min(N - 1, D) that could be, mean standard deviation over the dimensions, and `spread`, that of unit rows times sqrt(D), which is 1 for isotropic rows."""
+    the min(N - 1, D) that could be, mean standard deviation over the dimensions, and `spread`, that of unit rows times sqrt(D):
+    1 for isotropic rows."""
     eigenvalues = singular_values(rows, centered=True) ** 2
     used = int((eigenvalues > floor * eigenvalues[0]).sum()) if eigenvalues[0] > 0 else 0
     return {"effective_rank": effective_rank(rows), "rank_me": rank_me(rows), "used": used, "dimensions": min(len(rows) - 1, rows.shape[1]),
