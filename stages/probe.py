@@ -20,7 +20,7 @@ from stages.lib.tables import TIDY, read_params, replacing, write_table
 from stages.lib.workers import over_seeds, tick
 
 
-def entry(factor, probe, metric, value, n, slice_name="all", note=""):
+def cell(factor, probe, metric, value, n, slice_name="all", note=""):
     return {"factor": factor, "probe": probe, "slice": slice_name, "metric": metric, "value": value, "n": n, "note": note}
 
 
@@ -50,13 +50,13 @@ def class_rows(factor, probe, predicted, metrics, labels, parts, slices):
     counts = np.bincount(labels[parts["train"]], minlength=labels.max() + 1)
     right = made == truth
     values = {"accuracy": share(right), "balanced_accuracy": balanced_accuracy(made, truth), "majority": share(truth == counts.argmax()), **metrics}
-    rows = [entry(factor, probe, metric, value, len(truth)) for metric, value in values.items()]
+    rows = [cell(factor, probe, metric, value, len(truth)) for metric, value in values.items()]
     rarest = np.flatnonzero(counts)[counts[counts > 0].argmin()]
     for name, chosen in {**slices, "rarest": truth == rarest}.items():
-        rows.append(entry(factor, probe, "accuracy", share(right[chosen]), int(chosen.sum()), name, "" if chosen.any() else "no test image in this slice"))
+        rows.append(cell(factor, probe, "accuracy", share(right[chosen]), int(chosen.sum()), name, "" if chosen.any() else "no test image in this slice"))
     for name in [name for name in predicted if name not in ("val", "test")]:
-        rows.append(entry(factor, probe, "flips", share(predicted[name] != made), len(truth), f"intervention={name}"))
-        rows.append(entry(factor, probe, "accuracy", share(predicted[name] == truth), len(truth), f"intervention={name}"))
+        rows.append(cell(factor, probe, "flips", share(predicted[name] != made), len(truth), f"intervention={name}"))
+        rows.append(cell(factor, probe, "accuracy", share(predicted[name] == truth), len(truth), f"intervention={name}"))
     return rows, right
 
 
@@ -72,10 +72,10 @@ def read_classes(features, changed, parts, factors, slices, settings, seed):
             continue
         for k in settings["recall"]:
             values, n = recall_at(test, labels[parts["test"]], k)
-            rows += [entry(factor, f"recall@{k}", name, value, n, note="" if n else "no class has two test images") for name, value in values.items()]
+            rows += [cell(factor, f"recall@{k}", name, value, n, note="" if n else "no class has two test images") for name, value in values.items()]
         for shots in settings["shots"]:
             values = few_shot(train, labels[parts["train"]], test, labels[parts["test"]], shots, settings["episodes"], seed)
-            rows += [entry(factor, f"few_shot@{shots}", name, value, len(test)) for name, value in values.items()]
+            rows += [cell(factor, f"few_shot@{shots}", name, value, len(test)) for name, value in values.items()]
     return rows, kept
 
 
@@ -91,11 +91,11 @@ def read_numbers(features, parts, factors, settings):
     for place, factor in enumerate(factors):
         scores = r2_by_image(targets["test"][:, place], predicted[:, place])
         if scores is None:
-            found.append(entry(factor, "ridge", "r2", None, len(predicted), note="does not vary on test"))
+            found.append(cell(factor, "ridge", "r2", None, len(predicted), note="does not vary on test"))
             continue
         kept[factor, "ridge"] = scores
         values = {"r2": share(scores), "penalty": penalties[place], "val_r2": float(on_val[place]) if np.isfinite(on_val[place]) else None}
-        found += [entry(factor, "ridge", metric, value, len(predicted)) for metric, value in values.items()]
+        found += [cell(factor, "ridge", metric, value, len(predicted)) for metric, value in values.items()]
     return found, kept
 
 
@@ -104,7 +104,7 @@ def read_transformations(features, folder, space, parts, settings, seed):
     rows, kept = [], {}
     ids = load_array(f"{folder}/ids.npy", np.int64, [1])
     parts = {part: np.flatnonzero(np.isin(ids, members)) for part, members in parts.items()}
-    for path in sorted(entry.path for entry in os.scandir(folder) if entry.is_dir()):
+    for path in sorted(found.path for found in os.scandir(folder) if found.is_dir()):
         name, generator = os.path.basename(path), np.random.default_rng(seed)
         versions = [features[ids], *(load_features(f"{path}/{number}/{space}.npy", len(ids)) for number in range(1, len(os.listdir(path)) + 1))]
         labels = np.empty(len(ids), dtype=int)
@@ -117,7 +117,7 @@ def read_transformations(features, folder, space, parts, settings, seed):
         made = predict(scaled[parts["test"]])
         kept[name, "transformation"] = made == known["test"]
         values = {"accuracy": share(made == known["test"]), "majority": share(known["test"] == np.bincount(known["train"]).argmax()), **metrics}
-        rows += [entry(name, "transformation", metric, value, len(made)) for metric, value in values.items()]
+        rows += [cell(name, "transformation", metric, value, len(made)) for metric, value in values.items()]
     return rows, kept
 
 

@@ -102,6 +102,8 @@ class ShapesDrawing(Drawing):
     per_kind: whole(1, 10**7)
     shapes: names(["circle", "square", "triangle", "diamond", "cross", "ring"])
     hue: span(-0.5, 0.5) = None
+    tint: span(-1, 1) = None
+    mix: span(0, 1) = None
     textures: names(["plain", "stripes", "checks"]) = None
     watermark_correlation: Probability = None
     watermark_free: Probability = None
@@ -391,7 +393,7 @@ class Readout(Strict):
     run: leaf(lambda v: isinstance(v, str) and v, "the name of a run, or pixels")
     space: one_of("pixels", "h", "z")
     factor: Word = None
-    probe: one_of("knn", "linear", "ridge", "finetune", "spread")
+    probe: one_of("knn", "linear", "ridge", "finetune", "transformation", "spread")
 
 
 class Claim(Strict):
