@@ -156,7 +156,8 @@ def main(params, name, index, factors, split):
     found, groups = Counter(parts), Counter(image["group"] for image in images)
     for part in ("train", "val", "test"):
         if not found[part]:
-            raise Refused(f"{where}: {part} is empty; {len(images)} images in {len(groups)} groups, none of which is ever split, are too few or its share too small")
+            raise Refused(f"{where}: {part} is empty; {len(images)} images in {len(groups)} groups, none of which is ever split, are too few, "
+                          "or its share too small")
     tell_rare(parts, labels, [entry[role] for role in roles])
     write_table(split, [{"id": row["id"], "split": part} for row, part in zip(images, parts, strict=True)], ["id", "split"])
     print(f"{split}: {found['train']} train, {found['val']} val, {found['test']} test; {len(groups)} groups, the largest of {max(groups.values())}")
