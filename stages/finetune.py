@@ -33,12 +33,12 @@ def batch_of(rows, size, step, seed):
 
 def train(path, images, labels, rows, lr, settings, seed, device):
     """Encoder and a new linear layer, trained; labels int [N]; rows: those that may be used."""
-    network = load_network(path).encoder.requires_grad_(True).train().to(device)
-    width = network(images[rows[:2]].to(device).float() / 255).shape[1]
+    network = load_network(path).encoder.requires_grad_(True).to(device)
+    width = network(images[rows[:1]].to(device).float() / 255).shape[1]
     last = nn.Linear(width, int(labels.max()) + 1).to(device)
     nn.init.zeros_(last.weight)
     nn.init.zeros_(last.bias)
-    model = nn.Sequential(network, last)
+    model = nn.Sequential(network, last).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.0, fused=True)
     for step in range(settings["steps"]):
         batch = np.sort(batch_of(rows, settings["batch_size"], step, seed))

@@ -16,16 +16,18 @@ from stages.lib.tables import TIDY, read_params, read_table, write_table
 from stages.lib.workers import over_seeds, tick
 
 
-def entry(probe, metric, value, n, slice_name="all", factor=""):
-    return {"factor": factor, "probe": probe, "slice": slice_name, "metric": metric, "value": float(value), "n": n, "note": ""}
+def cell(probe, metric, value, n, slice_name="all", factor=""):
+    return {"factor": factor, "probe": probe, "slice": slice_name, "metric": metric, "value": None if value is None else float(value),
+            "n": n, "note": "needs two images" if value is None else ""}
 
 
 def collapse(rows, floor):
-    """{metric: value} of features [N, D]: ranks, dimensions used (eigenvalues of the covariance above `floor` times the largest),
-    mean standard deviation over the dimensions, and `spread`, that of unit rows times sqrt(D), which is 1 for isotropic rows."""
+    """{metric: value} of features [N, D]: ranks, dimensions used (eigenvalues of the covariance above `floor` times the largest) of
+    the min(N - 1, D) that could be, mean standard deviation over the dimensions, and `spread`, that of unit rows times sqrt(D):
+    1 for isotropic rows."""
     eigenvalues = singular_values(rows, centered=True) ** 2
     used = int((eigenvalues > floor * eigenvalues[0]).sum()) if eigenvalues[0] > 0 else 0
-    return {"effective_rank": effective_rank(rows), "rank_me": rank_me(rows), "used": used, "dimensions": rows.shape[1],
+    return {"effective_rank": effective_rank(rows), "rank_me": rank_me(rows), "used": used, "dimensions": min(len(rows) - 1, rows.shape[1]),
             "std": spread(rows).mean(), "spread": spread(unit_rows(rows)).mean() * np.sqrt(rows.shape[1])}
 
 
@@ -48,7 +50,9 @@ def alignment(first, second):
 
 
 def uniformity(rows):
-    """log of the mean over pairs i < j of exp(-2 |u_i - u_j|^2); 0 for equal rows, lower is more uniform."""
+    """log of the mean over pairs i < j of exp(-2 |u_i - u_j|^2); 0 for equal rows, lower is more uniform. None for a single row."""
+    if len(rows) < 2:
+        return None
     rows, total = unit_rows(rows).astype(np.float64), 0.0
     squares = (rows**2).sum(axis=1)
     for first in range(0, len(rows), 1024):
@@ -63,7 +67,9 @@ def movement(before, after):
 
 
 def distance_of_images(rows):
-    """Mean of 1 - cosine over all pairs of different rows: what `movement` is for unrelated images."""
+    """Mean of 1 - cosine over all pairs of different rows: what `movement` is for unrelated images. None for a single row."""
+    if len(rows) < 2:
+        return None
     rows = unit_rows(rows).astype(np.float64)
     total = (rows.sum(axis=0) ** 2).sum() - (rows**2).sum()
     return float(1 - total / (len(rows) * (len(rows) - 1)))
@@ -73,7 +79,10 @@ def diversity(rows, k):
     """{distinct, hubness, k}: share of rows that are among the k nearest of some other row, and the skewness of how often each is.
 
     Hubness after Radovanovic et al. 2010, "Hubs in space": 0 for an even spread; 0 by definition where all occur equally often.
+    None for a single row.
     """
+    if len(rows) < 2:
+        return {"distinct": None, "hubness": None, "k": 0}
     used = min(k, len(rows) - 1)
     neighbors, _ = nearest(rows, rows, used, exclude=np.arange(len(rows)))
     counts = np.bincount(neighbors.ravel(), minlength=len(rows)).astype(float)
@@ -115,23 +124,23 @@ def describe(features, space, folder, parts, classes, settings):
     """Rows of one space of one seed."""
     test, train, k = features[parts["test"]], features[parts["train"]], settings["k"]
     views = [np.load(f"{folder}/views/{number}/{space}.npy") for number in (0, 1)]
-    rows = [entry("collapse", metric, value, len(test)) for metric, value in collapse(test, settings["floor"]).items()]
-    rows += [entry("collapse", metric, value, len(test), f"dimension={place}")
+    rows = [cell("collapse", metric, value, len(test)) for metric, value in collapse(test, settings["floor"]).items()]
+    rows += [cell("collapse", metric, value, len(test), f"dimension={place}")
              for metric, values in by_dimension(test).items() for place, value in enumerate(values, start=1)]
-    rows += [entry("sphere", "alignment", alignment(*views), len(test)), entry("sphere", "uniformity", uniformity(test), len(test))]
-    rows += [entry("neighbors", metric, value, len(test)) for metric, value in diversity(test, k).items()]
-    rows += [entry("movement", "moved", movement(*views), len(test), "two views"),
-             entry("movement", "overlap", overlap(*views, train, k), len(test), "two views"),
-             entry("movement", "moved", distance_of_images(test), len(test), "two images")]
+    rows += [cell("sphere", "alignment", alignment(*views), len(test)), cell("sphere", "uniformity", uniformity(test), len(test))]
+    rows += [cell("neighbors", metric, value, len(test)) for metric, value in diversity(test, k).items()]
+    rows += [cell("movement", "moved", movement(*views), len(test), "two views"),
+             cell("movement", "overlap", overlap(*views, train, k), len(test), "two views"),
+             cell("movement", "moved", distance_of_images(test), len(test), "two images")]
     for path in sorted(Path(folder, "interventions").glob(f"*/{space}.npy")):
         changed, name = np.load(path), f"intervention={path.parent.name}"
-        rows += [entry("movement", "moved", movement(test, changed), len(test), name),
-                 entry("movement", "overlap", overlap(test, changed, train, k), len(test), name)]
+        rows += [cell("movement", "moved", movement(test, changed), len(test), name),
+                 cell("movement", "overlap", overlap(test, changed, train, k), len(test), name)]
     some = parts["train"][: settings["images"]]
     for factor, labels in classes.items() if space == "z" else ():
         for temperature in settings["temperatures"]:
             values = pushes(features[some], labels[some], temperature)
-            rows += [entry("pushes", metric, value, len(some), f"temperature={temperature}", factor) for metric, value in values.items()]
+            rows += [cell("pushes", metric, value, len(some), f"temperature={temperature}", factor) for metric, value in values.items()]
     return rows
 
 

@@ -11,15 +11,16 @@ from pathlib import Path
 
 import numpy as np
 
+from stages.lib.checks import load_array, load_factors, load_features, load_images, load_split, same_number
 from stages.lib.factors import classes_of, holds, numbers_of, slices_of
 from stages.lib.neighbors import nearest, vote
 from stages.lib.readouts import balanced_accuracy, few_shot, linear, r2_by_image, recall_at, ridge, share, standardizer
-from stages.lib.stage import Refused, run
-from stages.lib.tables import TIDY, read_params, read_table, replacing, write_table
+from stages.lib.stage import run
+from stages.lib.tables import TIDY, read_params, replacing, write_table
 from stages.lib.workers import over_seeds, tick
 
 
-def entry(factor, probe, metric, value, n, slice_name="all", note=""):
+def cell(factor, probe, metric, value, n, slice_name="all", note=""):
     return {"factor": factor, "probe": probe, "slice": slice_name, "metric": metric, "value": value, "n": n, "note": note}
 
 
@@ -49,13 +50,13 @@ def class_rows(factor, probe, predicted, metrics, labels, parts, slices):
     counts = np.bincount(labels[parts["train"]], minlength=labels.max() + 1)
     right = made == truth
     values = {"accuracy": share(right), "balanced_accuracy": balanced_accuracy(made, truth), "majority": share(truth == counts.argmax()), **metrics}
-    rows = [entry(factor, probe, metric, value, len(truth)) for metric, value in values.items()]
+    rows = [cell(factor, probe, metric, value, len(truth)) for metric, value in values.items()]
     rarest = np.flatnonzero(counts)[counts[counts > 0].argmin()]
     for name, chosen in {**slices, "rarest": truth == rarest}.items():
-        rows.append(entry(factor, probe, "accuracy", share(right[chosen]), int(chosen.sum()), name, "" if chosen.any() else "no test image in this slice"))
+        rows.append(cell(factor, probe, "accuracy", share(right[chosen]), int(chosen.sum()), name, "" if chosen.any() else "no test image in this slice"))
     for name in [name for name in predicted if name not in ("val", "test")]:
-        rows.append(entry(factor, probe, "flips", share(predicted[name] != made), len(truth), f"intervention={name}"))
-        rows.append(entry(factor, probe, "accuracy", share(predicted[name] == truth), len(truth), f"intervention={name}"))
+        rows.append(cell(factor, probe, "flips", share(predicted[name] != made), len(truth), f"intervention={name}"))
+        rows.append(cell(factor, probe, "accuracy", share(predicted[name] == truth), len(truth), f"intervention={name}"))
     return rows, right
 
 
@@ -71,10 +72,10 @@ def read_classes(features, changed, parts, factors, slices, settings, seed):
             continue
         for k in settings["recall"]:
             values, n = recall_at(test, labels[parts["test"]], k)
-            rows += [entry(factor, f"recall@{k}", name, value, n, note="" if n else "no class has two test images") for name, value in values.items()]
+            rows += [cell(factor, f"recall@{k}", name, value, n, note="" if n else "no class has two test images") for name, value in values.items()]
         for shots in settings["shots"]:
             values = few_shot(train, labels[parts["train"]], test, labels[parts["test"]], shots, settings["episodes"], seed)
-            rows += [entry(factor, f"few_shot@{shots}", name, value, len(test)) for name, value in values.items()]
+            rows += [cell(factor, f"few_shot@{shots}", name, value, len(test)) for name, value in values.items()]
     return rows, kept
 
 
@@ -90,22 +91,22 @@ def read_numbers(features, parts, factors, settings):
     for place, factor in enumerate(factors):
         scores = r2_by_image(targets["test"][:, place], predicted[:, place])
         if scores is None:
-            found.append(entry(factor, "ridge", "r2", None, len(predicted), note="does not vary on test"))
+            found.append(cell(factor, "ridge", "r2", None, len(predicted), note="does not vary on test"))
             continue
         kept[factor, "ridge"] = scores
         values = {"r2": share(scores), "penalty": penalties[place], "val_r2": float(on_val[place]) if np.isfinite(on_val[place]) else None}
-        found += [entry(factor, "ridge", metric, value, len(predicted)) for metric, value in values.items()]
+        found += [cell(factor, "ridge", metric, value, len(predicted)) for metric, value in values.items()]
     return found, kept
 
 
 def read_transformations(features, folder, space, parts, settings, seed):
     """(rows, {(transformation, transformation): bool [T]}): which alternative, or none, was applied to an image; all equally often."""
     rows, kept = [], {}
-    ids = np.load(f"{folder}/ids.npy")
+    ids = load_array(f"{folder}/ids.npy", np.int64, [1])
     parts = {part: np.flatnonzero(np.isin(ids, members)) for part, members in parts.items()}
-    for path in sorted(entry.path for entry in os.scandir(folder) if entry.is_dir()):
+    for path in sorted(found.path for found in os.scandir(folder) if found.is_dir()):
         name, generator = os.path.basename(path), np.random.default_rng(seed)
-        versions = [features[ids], *(np.load(f"{path}/{number}/{space}.npy") for number in range(1, len(os.listdir(path)) + 1))]
+        versions = [features[ids], *(load_features(f"{path}/{number}/{space}.npy", len(ids)) for number in range(1, len(os.listdir(path)) + 1))]
         labels = np.empty(len(ids), dtype=int)
         for members in parts.values():
             labels[members] = generator.permutation(np.resize(np.arange(len(versions)), len(members)))
@@ -116,7 +117,7 @@ def read_transformations(features, folder, space, parts, settings, seed):
         made = predict(scaled[parts["test"]])
         kept[name, "transformation"] = made == known["test"]
         values = {"accuracy": share(made == known["test"]), "majority": share(known["test"] == np.bincount(known["train"]).argmax()), **metrics}
-        rows += [entry(name, "transformation", metric, value, len(made)) for metric, value in values.items()]
+        rows += [cell(name, "transformation", metric, value, len(made)) for metric, value in values.items()]
     return rows, kept
 
 
@@ -133,7 +134,9 @@ def slices_by_factor(rows, parts, classes, names, hold_out):
 def main(params, run_name, dataset, features, factors, split, table, correct):
     """`features` is a run's folder of features, or images.npy: then pixels are read out, once."""
     settings, first = (read_params(params, key) for key in ("probe", "seed"))
-    rows, parts = read_table(factors, ["id"]), parts_of(read_table(split, ["id", "split"]))
+    parts = load_split(split, None)
+    count = sum(map(len, parts.values()))
+    rows = load_factors(factors, count)
     classes = {name: labels for name, labels in classes_of(rows).items() if len(set(labels[parts["train"]])) > 1}
     numbers = numbers_of(rows)
     slices = slices_by_factor(rows, parts, classes, settings["slices"], read_params(params, "datasets", dataset, "split", "hold_out"))
@@ -144,11 +147,11 @@ def main(params, run_name, dataset, features, factors, split, table, correct):
     def work(job):
         seed, space = job
         path = features if pixels else f"{features}/{seed}/{space}.npy"
-        values = np.load(path)
-        if len(values) != sum(map(len, parts.values())):
-            raise Refused(f"{path} has {len(values)} rows, {split} {sum(map(len, parts.values()))}; rerun the stage that wrote it")
+        values = load_images(path) if pixels else load_features(path, count)
+        same_number(path, len(values), count)
         values = values.reshape(len(values), -1).astype(np.float32) / (255 if pixels else 1)
-        changed = {} if pixels else {path.parent.name: np.load(path) for path in sorted(Path(features, str(seed), "interventions").glob(f"*/{space}.npy"))}
+        changed = [] if pixels else sorted(Path(features, str(seed), "interventions").glob(f"*/{space}.npy"))
+        changed = {path.parent.name: load_features(path, len(parts["test"])) for path in changed}
         found = [read_classes(values, changed, parts, classes, slices, settings, seed), read_numbers(values, parts, numbers, settings)]
         if not pixels:
             found.append(read_transformations(values, f"{features}/{seed}/transformations", space, parts, settings, seed))
@@ -164,11 +167,6 @@ def main(params, run_name, dataset, features, factors, split, table, correct):
         np.savez(file, **{"/".join(key): np.stack([results[seed, key[0]][1][key[1:]] for seed in seeds]) for key in keys})
     accuracy = {key: np.mean([results[seed, key[0]][1][key[1:]].mean() for seed in seeds]) for key in keys if key[2] == "knn"}
     print(f"{table}: {len(tidy)} rows; kNN accuracy " + ", ".join(f"{factor} from {space} {value:.3f}" for (space, factor, _), value in accuracy.items()))
-
-
-def parts_of(rows):
-    """{train, val, test: int [.]}, the row numbers of each split."""
-    return {part: np.array([row for row, entry in enumerate(rows) if entry["split"] == part], dtype=int) for part in ("train", "val", "test")}
 
 
 if __name__ == "__main__":

@@ -12,9 +12,10 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from stages.lib.checks import load_factors, load_index
 from stages.lib.factors import holds
 from stages.lib.stage import Refused, run
-from stages.lib.tables import read_params, read_table, write_table
+from stages.lib.tables import read_params, write_table
 
 
 def assign(index, strata, held, sizes, seed):
@@ -137,9 +138,8 @@ def tell_rare(parts, labels, roles):
 
 def main(params, name, index, factors, split):
     entry, where = read_params(params, "datasets", name), f"datasets.{name}.split"
-    images, labels = read_table(index, ["id", "source", "sha256", "group"]), read_table(factors, ["id"])
-    if [row["id"] for row in images] != [row["id"] for row in labels]:
-        raise Refused(f"{factors}: its ids are not those of {index}, in the same order")
+    images = load_index(index)
+    labels = load_factors(factors, len(images))
     roles = [role for role in ("main_factor", "second_factor") if (role, entry[role]) != ("second_factor", "none")]
     for role in roles:
         if entry[role] not in labels[0]:

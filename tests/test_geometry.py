@@ -127,3 +127,10 @@ def test_random_labels_get_the_mass_of_their_share():
         found = geometry.pushes(rows, np.random.default_rng(seed).integers(0, 2, 600), 0.2)
         excess.append(found["mass"] - found["share"])
     assert abs(np.mean(excess)) < 3 * np.std(excess) / np.sqrt(40)
+
+
+def test_a_single_image_has_no_pairs_and_few_images_are_no_dimensional_collapse():
+    one = np.ones((1, 3))
+    assert geometry.uniformity(one) is None and geometry.distance_of_images(one) is None and geometry.diversity(one, 5)["hubness"] is None
+    found = geometry.collapse(RANDOM.normal(size=(10, 50)), 1e-4)
+    assert found["used"] == found["dimensions"] == 9

@@ -10,8 +10,8 @@ from stages.lib.images import digits, shapes
 from stages.lib.tables import read_params
 
 SETTINGS = {name: read_params(ROOT / "params.yaml", "datasets", name, "images") for name in ("shapes", "shapes_marked", "shapes_rich", "digits")}
-for name, entry in SETTINGS.items():
-    entry |= {"size": 16, **({"per_kind": 4} if "per_kind" in entry else {})}
+for entry in SETTINGS.values():
+    entry.update({"size": 16}, **({"per_kind": 4} if "per_kind" in entry else {}))
 ENTRIES = {name: entry for name, entry in read_params(ROOT / "params.yaml", "interventions").items() if "factor" in entry}
 
 

@@ -31,7 +31,7 @@ def test_a_resnet_of_one_run_leaves_the_plans_of_others_alone():
 @pytest.mark.parametrize("change, said", [
     (lambda p: p["encoder"].update(name="resnet18", norm="none"), "encoder.norm: none is not allowed for resnet18; allowed: group, batch"),
     (lambda p: p["encoder"].update(name="resnet34"), 'encoder.name: "resnet34" is not allowed; allowed: one of small, resnet18, resnet50'),
-    (lambda p: p["encoder"].pop("channels"), "encoder.channels: missing"),
+    (lambda p: p["encoder"].pop("layers"), "encoder.layers: missing"),
     (lambda p: p["runs"]["simclr_keep"].update(encoder={"name": "resnet18", "norm": "group", "h": 64}), "encoder.h: not read by resnet18"),
     (lambda p: p["datasets"]["example"]["images"].update(on_bad="ignore"), 'on_bad: "ignore" is not allowed; allowed: one of stop, skip'),
     (lambda p: p["datasets"]["example"]["images"].update(max_pixels=10**9), "datasets.example.images.max_pixels: 1000000000 is not allowed"),

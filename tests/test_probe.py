@@ -130,8 +130,8 @@ def test_all_readouts_run_with_one_factor_only_a_number_or_none_that_varies_in_t
 def test_numbers_are_sliced_in_thirds_and_held_out_combinations_apart(tmp_path):
     factors = {"shape": np.array(["a", "b", "c"])[SHAPES], "size": np.arange(NUMBER) / 7}
     main(**write(tmp_path, factors, np.eye(3)[SHAPES], hold_out=[{"shape": "b"}]))
-    rows = [row for row in read_table(tmp_path / "table.csv") if (row["space"], row["probe"], row["metric"], row["factor"]) == ("h", "knn", "accuracy", "shape")]
-    counts = {row["slice"]: int(row["n"]) for row in rows}
+    counts = {row["slice"]: int(row["n"]) for row in read_table(tmp_path / "table.csv")
+              if (row["space"], row["probe"], row["metric"], row["factor"]) == ("h", "knn", "accuracy", "shape")}
     assert counts == {"all": 80, "shape=a": 26, "shape=b": 27, "shape=c": 27, "size=low": 0, "size=middle": 0, "size=high": 80,
                       "held_out": 27, "not_held_out": 53, "rarest": 26, "intervention=nothing": 80}
 

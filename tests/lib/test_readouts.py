@@ -60,8 +60,8 @@ def test_one_row_repeated_ties_everywhere_and_the_first_train_rows_win_the_vote(
 def test_chunked_neighbors_equal_a_brute_force_search(monkeypatch):
     monkeypatch.setattr("stages.lib.neighbors.CHUNK", 700)
     queries, support = RANDOM.normal(size=(33, 4)), RANDOM.integers(-1, 2, (90, 4))  # with many equal rows, zero rows among them
-    unit = [rows / np.maximum(np.linalg.norm(rows.astype(np.float32), axis=1, keepdims=True), 1e-30) for rows in (queries.astype(np.float32), support.astype(np.float32))]
-    similarity = unit[0] @ unit[1].T
+    unit = [rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30) for rows in (queries, support)]
+    similarity = (unit[0] @ unit[1].T).astype(np.float32)
     found, values = nearest(queries, support, 7)
     wanted = np.take_along_axis(similarity, np.argsort(-similarity, axis=1, kind="stable")[:, :7], axis=1)
     assert np.allclose(values, wanted, atol=1e-6)
@@ -122,7 +122,7 @@ def test_recall_equals_a_double_loop_leaves_out_the_query_and_counts_singletons(
         hits = []
         for query in range(40):
             if (labels == labels[query]).sum() > 1:
-                order = sorted((other for other in range(40) if other != query), key=lambda other: -(unit[query] @ unit[other]))
+                order = [other for other in np.argsort(-(unit @ unit[query])) if other != query]
                 hits.append(any(labels[other] == labels[query] for other in order[:k]))
         assert recall_at(rows, labels, k) == ({"hit_rate": np.mean(hits), "k": k, "singletons": 40 - len(hits)}, len(hits))
 
@@ -144,8 +144,9 @@ def test_few_shot_equals_a_loop_with_the_interval_of_student_for_two_episodes():
     unit, scores = rows / np.linalg.norm(rows, axis=1, keepdims=True), []
     for episode in range(2):
         generator = np.random.default_rng([3, 2, episode])
-        means = [unit[generator.permutation(np.flatnonzero(LABELS == one))[:2]].mean(axis=0) for one in range(3)]
-        scores.append(np.mean([np.argmax([row @ mean / np.linalg.norm(mean) for mean in means]) == label for row, label in zip(unit, LABELS, strict=True)]))
+        means = [unit[generator.permutation(np.flatnonzero(one == LABELS))[:2]].mean(axis=0) for one in range(3)]
+        nearest_mean = [np.argmax([row @ mean / np.linalg.norm(mean) for mean in means]) for row in unit]
+        scores.append(np.mean(np.array(nearest_mean) == LABELS))
     found = few_shot(rows, LABELS, rows, LABELS, 2, 2, 3)
     assert found["accuracy"] == pytest.approx(np.mean(scores))
     assert found["high"] - found["accuracy"] == pytest.approx(12.7062047362 * abs(scores[0] - scores[1]) / 2)
