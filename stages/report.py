@@ -17,15 +17,11 @@ from stages.lib.tables import read_json, read_params, read_table, replacing
 PANELS = {"answer": (answer.answer, ["ledger", "preview"]), "ledger": (answer.ledger, ["ledger"]), "claims": (answer.claims, ["claims"]),
           "views": (answer.views, ["preview"]), "neighbors": (looks.neighbors, ["maps", "images", "factor_rows"]),
           "map": (looks.space_map, ["maps", "images", "factor_rows"]), "transformations": (readouts.transformations, ["ledger"]),
-          "interventions": (readouts.interventions, ["probe", "geometry"]), "slices": (readouts.slices, ["probe"]),
+          "interventions": (readouts.interventions, ["probe", "geometry"]), "slices": (readouts.slices, ["probe", "ledger"]),
           "budgets": (readouts.budgets, ["probe"]), "transfers": (readouts.transfers, ["transfers"]), "curves": (training.curves, ["curves"]),
           "ranks": (training.ranks, ["curves"]), "collapse": (readouts.collapse, ["geometry", "collapse"]),
           "staleness": (training.staleness, ["staleness"]), "pushes": (readouts.pushes, ["geometry"]),
           "relations": (training.relations, ["relations"]), "recipes": (answer.recipes, ["plans"])}
-
-
-def per_run(suffix):
-    return lambda path, names: {name: read_table(f"{path}/{name}{suffix}") for name in names}
 
 
 def arrays(path):
@@ -33,12 +29,17 @@ def arrays(path):
         return {name: file[name] for name in file.files}
 
 
+def per_run(suffix, read=read_table):
+    """A reader of one file for each name."""
+    return lambda path, names: {name: read(f"{path}/{name}{suffix}") for name in names}
+
+
 # how each input is read, from its path and the names of the runs
 READERS = {"ledger": lambda path, names: read_table(path), "claims": lambda path, names: read_json(path),
-           "plans": lambda path, names: {name: read_json(f"{path}/{name}.json") for name in names},
+           "plans": per_run(".json", read_json), "relations": per_run(".json", read_json), "transfers": per_run(".csv"),
            "curves": per_run(".csv"), "staleness": per_run("_staleness.csv"), "probe": per_run(".csv"), "geometry": per_run(".csv"),
            "collapse": lambda path, names: read_table(path), "preview": lambda path, names: arrays(path),
-           "maps": lambda path, names: {name: arrays(f"{path}/{name}.npz") for name in names},
+           "maps": per_run(".npz", arrays),
            "images": lambda path, names: np.load(path, mmap_mode="r"), "factor_rows": lambda path, names: read_table(path, ["id"])}
 
 BDI = Markup("<bdi>{}</bdi>")
@@ -98,9 +99,9 @@ def read_given(params, paths):
              "named_factors": list(dict.fromkeys([entry["main_factor"], entry["second_factor"]])),
              "collapse_rank": read_params(params, "judge", "collapse_rank"), "kept": read_params(params, "judge", "kept"),
              "claimed": read_params(params, "claims")}
-    names = {"relations": {**read_params(params, "relations"), **read_params(params, "mined")}}
-    readers = {**READERS, "relations": READERS["plans"]}
-    given |= {key: readers[key](path, names.get(key, runs)) for key, path in paths.items()}
+    named = {"relations": ["relations", "mined"], "transfers": ["transfers"]}  # the blocks of params.yaml whose names these inputs have
+    for key, path in paths.items():
+        given[key] = READERS[key](path, [name for block in named.get(key, ["runs"]) for name in read_params(params, block)])
     given["sheet"] = Sheet(given["images"].shape[-1])
     row = next((row for row in given["ledger"] if row["run"] in runs), None)
     given["facts"] = {"images": len(given["images"]), "test": row["n"] if row else "–", "seeds": row["seeds"] if row else "–", "runs": len(runs)}
