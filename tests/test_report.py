@@ -207,11 +207,14 @@ def test_panels_of_further_readouts_appear_with_their_tables_and_show_their_numb
     given["ledger"] += [{**row, "factor": "rotation", "probe": "transformation", "chance": "0.25"} for row in given["ledger"] if row["factor"] == "color"]
     probe = [*tidy("knn", "flips", [0.11, 0.33], slice="intervention=gray"), *tidy("knn", "accuracy", [0.9, 0.7]),
              *tidy("knn", "accuracy", [0.4, 0.6], slice="rarest"), *tidy("recall@5", "hit_rate", [0.44, 0.44]), *tidy("few_shot@10", "accuracy", [0.77, 0.77])]
-    geometry = [*tidy("movement", "moved", [0.125, 0.125], slice="two views", factor=""), *tidy("collapse", "variance_share", [0.8], slice="dimension=1", factor=""),
-                *(row for metric, value in (("mass", 0.6), ("share", 0.25), ("negatives", 7)) for row in tidy("pushes", metric, [value], slice="temperature=0.1"))]
+    geometry = [*tidy("movement", "moved", [0.125, 0.125], slice="two views", factor=""),
+                *tidy("collapse", "variance_share", [0.8], slice="dimension=1", factor=""),
+                *(row for metric, value in (("mass", 0.6), ("share", 0.25), ("negatives", 7))
+                  for row in tidy("pushes", metric, [value], slice="temperature=0.1"))]
     transfer = {"transfer": "away", "run": "swap", "trained_on": "toys", "dataset": "digits", "space": "h", "factor": "digit", "probe": "knn",
-                "mean": "0.5", "low": "0.4", "high": "0.6", "n": "9", "seeds": "2", "chance": "0.1", "untrained": "0.375", "gain": "0.125", "gain_low": "0.1", "gain_high": "0.15"}
-    given |= {"probe": {run: probe for run in given["runs"]}, "geometry": {run: geometry for run in given["runs"]}, "transfers": {"away": [transfer]},
+                "mean": "0.5", "low": "0.4", "high": "0.6", "n": "9", "seeds": "2", "chance": "0.1", "untrained": "0.375",
+                "gain": "0.125", "gain_low": "0.1", "gain_high": "0.15"}
+    given |= {"probe": dict.fromkeys(given["runs"], probe), "geometry": dict.fromkeys(given["runs"], geometry), "transfers": {"away": [transfer]},
               "collapse": [{"run": run, "space": space, "effective_rank": "2.5", "dimensions": "4", "spread": "0.9", "verdict": "dimensional"}
                            for run in given["runs"] for space in ("h", "z")]}
     text = render(paths["page"], given, show_panels(given, inputs))
