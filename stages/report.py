@@ -21,7 +21,7 @@ PANELS = {"answer": (answer.answer, ["ledger", "preview"]), "ledger": (answer.le
           "budgets": (readouts.budgets, ["probe"]), "transfers": (readouts.transfers, ["transfers"]), "curves": (training.curves, ["curves"]),
           "ranks": (training.ranks, ["curves"]), "collapse": (readouts.collapse, ["geometry", "collapse"]),
           "staleness": (training.staleness, ["staleness"]), "pushes": (readouts.pushes, ["geometry"]),
-          "relations": (training.relations, ["relations"]), "recipes": (answer.recipes, ["plans"])}
+          "explain": (training.explain, ["explain"]), "relations": (training.relations, ["relations"]), "recipes": (answer.recipes, ["plans"])}
 
 
 def arrays(path):
@@ -36,6 +36,7 @@ def per_run(suffix, read=read_table):
 
 # how each input is read, from its path and the names of the runs
 READERS = {"ledger": lambda path, names: read_table(path), "claims": lambda path, names: read_json(path),
+           "explain": lambda path, names: read_json(path),
            "plans": per_run(".json", read_json), "relations": per_run(".json", read_json), "transfers": per_run(".csv"),
            "curves": per_run(".csv"), "staleness": per_run("_staleness.csv"), "probe": per_run(".csv"), "geometry": per_run(".csv"),
            "collapse": lambda path, names: read_table(path), "preview": lambda path, names: arrays(path),

@@ -197,7 +197,7 @@ def test_pushes_are_drawn_against_their_share_from_the_coldest_temperature_on():
             for row in tidy("pushes", metric, [value], space="z", slice=f"temperature={temperature}")]
     found = readouts.pushes({"runs": {"r": {}}, "plans": {"r": {"objective": "simclr"}}, "named_factors": ["shape"], "geometry": {"r": rows}})["charts"][0]
     assert (found["temperature"], found["mass"], found["share"], found["negatives"]) == (0.1, 0.6, 0.25, 7)
-    assert [tick["label"] for tick in found["chart"]["x_ticks"]] == ["0.1", "1"]
+    assert [tick["label"] for tick in found["chart"]["x_ticks"]] == ["0.1", "0.2", "0.5", "1"]
 
 
 def test_panels_of_further_readouts_appear_with_their_tables_and_show_their_numbers(tmp_path):
@@ -217,10 +217,15 @@ def test_panels_of_further_readouts_appear_with_their_tables_and_show_their_numb
     given |= {"probe": dict.fromkeys(given["runs"], probe), "geometry": dict.fromkeys(given["runs"], geometry), "transfers": {"away": [transfer]},
               "collapse": [{"run": run, "space": space, "effective_rank": "2.5", "dimensions": "4", "spread": "0.9", "verdict": "dimensional"}
                            for run in given["runs"] for space in ("h", "z")]}
+    choice = {"similarities": [0.8, 0.4, 0.2], "temperature": 0.5, "probabilities": [0.5713, 0.2567, 0.1721], "loss": 0.5599,
+              "by_similarity": [-0.8575, 0.5, 0.3]}
+    given["explain"] = {"sweep": {"right_order": [choice, {**choice, "temperature": 1.0}]}, "choices": {"right_order": [choice]},
+                        "queue": {"before": "abcdef", "added": "gh", "after": "cdefgh"}, "key_momentum": [{"momentum": 0.9, "places": [[0, 2], [0.2, 2.2]]}]}
     text = render(paths["page"], given, show_panels(given, inputs))
     parts = {part.split('"')[0]: part for part in text.split('<section id="')}
-    for panel, shown in {"transformations": "rotation", "interventions": "<b>22</b> <small>11–33</small>", "slices": "<b>50</b> <small>40–60</small>",
-                         "budgets": "<b>77</b>", "transfers": "+0.125", "collapse": "dimensional collapse", "pushes": "60\u00a0% against 25\u00a0%"}.items():
+    for panel, shown in {"transformations": "rotation", "interventions": "<b>22</b> <small>11–33</small>",
+                         "slices": "<b>50</b> <small>40–60</small>", "budgets": "<b>77</b>", "explain": "(0, 2) → (0.2, 2.2)",
+                         "transfers": "+0.125", "collapse": "dimensional collapse", "pushes": "60\u00a0% against 25\u00a0%"}.items():
         assert shown in parts[panel], panel
 
 
