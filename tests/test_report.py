@@ -58,6 +58,7 @@ def test_a_policy_loses_a_factor_if_in_most_of_its_runs_the_whole_interval_lies_
                 for place, (low, high) in enumerate(ends)]
     assert answer.fate(rows(("0", "0.3"), ("0.1", "0.7"), ("0.5", "1")), "color", 0.8)["word"] == "loses"
     assert answer.fate(rows(("0", "0.3"), ("0.9", "1")), "color", 0.8)["word"] == "unsure"
+    assert answer.fate(rows(("0.6", "0.9"), ("0.7", "0.9")), "color", 0.8)["word"] == "unsure"
     assert answer.fate(rows(("0.9", "1.2"), ("0.85", "1")), "color", 0.8)["word"] == "keeps"
     assert answer.fate(rows(("", ""), ("", "")), "color", 0.8)["word"] == "unsure"
 
