@@ -123,7 +123,8 @@ def main():
     folder = Path(arguments.folder or tempfile.mkdtemp()) / "soak"
     if not (folder / "dvc.lock").exists():
         prepare(folder)
-        call("dvc", "repro", cwd=folder)
+    mend(folder)
+    call("dvc", "repro", cwd=folder)
     begun, rounds = time.monotonic(), []
     before = files(folder)
     names = [name for name in load_yaml(folder / "dvc.lock")["stages"] if name != "plan"]

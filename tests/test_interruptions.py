@@ -1,5 +1,6 @@
 """Killed, interrupted, out of space, twice at once: no process is left, one line is said, earlier results stay, and the next run goes on."""
 import errno
+import json
 import os
 import re
 import shlex
@@ -202,3 +203,16 @@ def test_dvc_killed_in_the_middle_of_training_leaves_no_process_and_the_next_rep
     assert left(dvc.pid) == []
     call("dvc", "repro", cwd=clone)
     assert files(clone) == before
+
+
+def test_a_lock_that_names_only_dead_processes_is_removed_and_one_of_a_living_dvc_stays(tmp_path):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    alive = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "dvc repro"])
+    rwlock = tmp_path / ".dvc/tmp/rwlock"
+    rwlock.parent.mkdir(parents=True)
+    rwlock.write_text(json.dumps({"read": {"a": [{"pid": dead.pid, "cmd": "dvc repro"}]}, "write": {"b": {"pid": alive.pid, "cmd": "dvc repro"}}}))
+    assert mend(tmp_path) == [] and rwlock.exists()
+    alive.kill()
+    alive.wait()
+    assert mend(tmp_path) == [".dvc/tmp/rwlock"] and not rwlock.exists()
