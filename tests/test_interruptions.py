@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -23,12 +24,12 @@ from stages.lib.workers import over_seeds
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the signal of a parent's death is Linux's")
 STAGE = """
-import sys, time
+import os, time
 from stages.lib.stage import run
 from stages.lib.workers import over_seeds
 
 def work(seed):
-    print("working", flush=True)
+    os.write(1, b"working\\n")
     time.sleep(60)
 
 def main(seeds):
@@ -105,6 +106,18 @@ def test_ctrl_c_ends_stage_and_workers_with_one_line():
 def test_a_worker_that_dies_is_told_in_one_line():
     with pytest.raises(Refused, match="sleep: a worker process was killed"):
         over_seeds(lambda seed: os.kill(os.getpid(), signal.SIGKILL), [1, 2], 1, "sleep")
+
+
+def test_workers_that_die_while_work_is_still_handed_out_are_told_in_one_line(monkeypatch):
+    submit = ProcessPoolExecutor.submit
+
+    def slow(*arguments):
+        time.sleep(0.05)
+        return submit(*arguments)
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", slow)
+    with pytest.raises(Refused, match="sleep: a worker process was killed"):
+        over_seeds(lambda seed: os.kill(os.getpid(), signal.SIGKILL), range(40), 1, "sleep")
 
 
 def failing(number):
