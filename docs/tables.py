@@ -88,7 +88,8 @@ def write():
         subprocess.run(command, cwd=ROOT, check=True)
         read = {path: dvc.api.read(path, repo=str(ROOT), rev=name) for path in ("metrics/ledger.csv", "metrics/claims.json")}
         cells = ledger(read["metrics/ledger.csv"])
-        parts.append(f"## {title}\n\n`{' '.join(['dvc', 'exp', 'run', *command[6:]])}`\n\n{markdown(table(cells))}\n\n{markdown(claims(read['metrics/claims.json']))}\n")
+        shown = " ".join(["dvc", "exp", "run", *command[6:]])
+        parts.append(f"## {title}\n\n`{shown}`\n\n{markdown(table(cells))}\n\n{markdown(claims(read['metrics/claims.json']))}\n")
         if name == "lab06":
             lab = markdown(beside_the_lab(cells))
             parts.append(f"Beside the lab's numbers:\n\n{lab}\n")

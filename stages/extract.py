@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from stages.lib.checks import load_images, load_split
 from stages.lib.encoder import apply, load_network
 from stages.lib.pixels import alter
 from stages.lib.stage import Refused, run
-from stages.lib.tables import read_params, read_table, replacing
+from stages.lib.tables import read_params, replacing
 from stages.lib.views import pair_of_views
 from stages.lib.workers import over_seeds, tick
 
@@ -21,7 +22,7 @@ def sets_of_images(pixels, ids, interventions, policy, transformations, most):
     """Yields (folder, uint8 images [., 3, S, S]) to extract; `ids` are those of each split, in order."""
     yield ".", pixels
     for path in sorted(Path(interventions).glob("*.npy")):
-        yield f"interventions/{path.stem}", np.load(path, mmap_mode="r")
+        yield f"interventions/{path.stem}", load_images(path)
     test = torch.from_numpy(ids["test"])
     views = (pair_of_views(torch.from_numpy(pixels[ids["test"]]), test, policy, 0, 0) * 255).round().to(torch.uint8).numpy()
     yield "views/0", views[: len(test)]
@@ -39,9 +40,8 @@ def transformed(ids, most):
 
 def main(params, images, split, interventions, models, features):
     settings, first, replicates, transformations = (read_params(params, key) for key in ("extract", "seed", "replicates", "transformations"))
-    pixels = np.load(images, mmap_mode="r")
-    rows = read_table(split, ["id", "split"])
-    ids = {part: np.array([int(row["id"]) for row in rows if row["split"] == part], dtype=np.int64) for part in ("train", "val", "test")}
+    pixels = load_images(images)
+    ids = load_split(split, len(pixels))
     seeds = [first + replicate for replicate in range(replicates)]
 
     def work(seed):

@@ -9,9 +9,10 @@ from collections import defaultdict
 
 import numpy as np
 
-from stages.lib.intervals import estimate, holm, p_values
+from stages.lib.checks import load_archive, load_numbers, refuse
+from stages.lib.intervals import estimate, holm, of_seeds, p_values
 from stages.lib.stage import Refused, run
-from stages.lib.tables import TIDY, read_json, read_params, read_table, write_json, write_table
+from stages.lib.tables import TIDY, read_json, read_params, write_json, write_table
 
 LEDGER = ["run", "space", "factor", "probe", "mean", "low", "high", "n", "seeds", "chance", "untrained", "val",
           "retention", "retention_low", "retention_high", "verdict", "note"]
@@ -26,29 +27,50 @@ class Readouts:
     seeds} on all test images, `loss[run]`, `plans[run]`."""
 
     def __init__(self, runs, paths):
-        self.right, self.values, self.loss = {}, defaultdict(dict), {}
+        self.right, self.values, self.loss, self.spread = {}, defaultdict(dict), {}, {}
         self.plans = {name: read_json(f"{paths['plans']}/{name}.json") for name in runs}
         for name in ["pixels", *runs]:
             for table, right in (("probe", "correct"), ("geometry", None), ("finetune", "tuned")):
                 if name == "pixels" and table != "probe":
                     continue
-                if right:
-                    self.right |= {(name, *key): values for key, values in read_right(f"{paths[right]}/{name}.npz").items()}
                 self.read_values(name, f"{paths[table]}/{name}.csv")
+                if right:
+                    found = {(name, *key): values for key, values in load_right(f"{paths[right]}/{name}.npz").items()}
+                    self.agree(found, f"{paths[table]}/{name}.csv", f"{paths[right]}/{name}.npz")
+                    self.right |= found
         for name in runs:
-            rows = read_table(f"{paths['curves']}/{name}.csv", ["epoch", "loss"])
-            losses = [float(row["loss"]) for row in rows if row["epoch"] == rows[-1]["epoch"] and row["loss"]]
+            rows = load_numbers(f"{paths['curves']}/{name}.csv", ["seed"], ["epoch", "loss", "z_spread"])
+            self.planned(name, rows, f"{paths['curves']}/{name}.csv")
+            last = [row for row in rows if row["epoch"] == rows[-1]["epoch"]]
+            losses = [float(row["loss"]) for row in last if row["loss"]]
+            self.spread[name] = [float(row["z_spread"]) for row in last]
             self.loss[name] = float(np.mean(losses)) if losses else None
 
     def read_values(self, name, path):
         cells = defaultdict(list)
-        for row in read_table(path, TIDY):
+        for row in load_numbers(path, [column for column in TIDY if column != "value"], ["value"]):
             if row["run"] != name:
                 raise Refused(f"{path}: holds run {row['run']}, not {name}; rerun the stage that wrote it")
             if row["slice"] == "all":
                 cells[name, row["space"], row["factor"], row["probe"], row["metric"]].append(row["value"])
         for (*key, metric), found in cells.items():
             self.values[tuple(key)][metric] = None if "" in found else float(np.mean([float(value) for value in found]))
+
+    def agree(self, found, table, archive):
+        """Refuse a table and an archive that do not come from the same readout: the scores of one are the means of the other."""
+        for key, right in found.items():
+            score = self.values[key].get("r2" if key[3] == "ridge" else "accuracy")
+            if score is None or abs(score - right.mean()) > 1e-9:
+                refuse(table, f"its score of {'.'.join(key[1:])} is not that of {archive}")
+
+    def planned(self, name, rows, path):
+        """Refuse the curve of another plan: other seeds, or another number of epochs."""
+        plan = self.plans[name]
+        seeds = [str(plan["seed"] + replicate) for replicate in range(plan["replicates"])]
+        last = plan.get("pretrain", {"epochs": 0})["epochs"]
+        if [(row["seed"], row["epoch"]) for row in rows] != [(seed, str(epoch)) for seed in seeds for epoch in range(last + 1)]:
+            refuse(path, f"does not hold the epochs 0 to {last} of the seeds {seeds[0]} to {seeds[-1]}")
+
 
     def chance(self, key):
         return 0.0 if key[3] == "ridge" else self.values[key]["majority"]
@@ -69,10 +91,12 @@ class Readouts:
         return same[0] if same else None
 
 
-def read_right(path):
+def load_right(path):
     """{(space, factor, probe): [R, T]} of one run; a factor's name may hold a slash."""
-    with np.load(path, allow_pickle=False) as file:
-        return {(*name.split("/", 1)[:1], *name.split("/", 1)[1].rsplit("/", 1)): file[name] for name in file.files}
+    found = load_archive(path)
+    if any(name.count("/") < 2 or right.ndim != 2 for name, right in found.items()) or len({right.shape for right in found.values()}) > 2:
+        refuse(path, "does not hold arrays [seeds, test images] by space, factor and probe")
+    return {(*name.split("/", 1)[:1], *name.split("/", 1)[1].rsplit("/", 1)): right for name, right in found.items()}
 
 
 def collapse_table(readouts, settings):
@@ -147,6 +171,8 @@ def test_claim(claim, readouts, settings, main_factor):
 
     blank = {"verdict": "not applicable", "effect": None, "low": None, "high": None, "p": None, "p_holm": None, "seeds": None,
              "differs": "", "confounded": False}
+    if claim["left"]["probe"] == "spread":
+        return {**blank, **test_spread(claim, readouts.spread.get(claim["left"]["run"]), settings)}
     left = side(claim["left"])
     keys = [left, *([side(claim["right"])] if isinstance(claim["right"], dict) else [])]
     for key in keys:
@@ -171,8 +197,24 @@ def test_claim(claim, readouts, settings, main_factor):
         return {**result, "verdict": "unclear", "reason": "one replicate: no interval over seeds"}
     if len(keys) == 2 and all(at_ceiling(readouts.right[key], settings["confidence"]) for key in keys):
         return {**result, "verdict": "not testable", "reason": "both sides are at the ceiling of 1"}
+    return {**result, **side_of(claim, found)}
+
+
+def test_spread(claim, spreads, settings):
+    """A claim on the spread of z after the last epoch (1: its unit rows point everywhere alike, 0: all one way) against a number, over seeds."""
+    if spreads is None:
+        return {"reason": f"there is no run {claim['left']['run']} here"}
+    found = of_seeds([spread - claim["right"] for spread in spreads], settings["confidence"])
+    result = {"effect": tidy(found.mean), "low": tidy(found.low), "high": tidy(found.high), "seeds": len(spreads), "reason": ""}
+    if found.low is None:
+        return {**result, "verdict": "unclear", "reason": "one replicate: no interval over seeds"}
+    return {**result, **side_of(claim, found)}
+
+
+def side_of(claim, found):
+    """{p, verdict}: the side of what the claim's word and margin allow that an estimate of left - right speaks for."""
     inside, outside = p_values(found, *TRUE_WITHIN[claim["is"]](claim["margin"]))
-    return {**result, "p": min(inside, outside), "verdict": "supported" if inside < outside else "refuted"}
+    return {"p": min(inside, outside), "verdict": "supported" if inside < outside else "refuted"}
 
 
 def at_ceiling(right, confidence):

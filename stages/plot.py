@@ -1,5 +1,6 @@
-"""Plot: tables -> figures (PNG): loss curves, the ledger as factor x space x run, a sheet of views."""
+"""Plot: tables -> figures (PNG): loss curves, the ledger as factor x space x run, a sheet of views; and tables for `dvc plots`."""
 import math
+import unicodedata
 from pathlib import Path
 
 import matplotlib
@@ -10,27 +11,29 @@ import numpy as np
 from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 
+from stages.lib.checks import load_archive, load_numbers
+from stages.lib.neighbors import vote
 from stages.lib.stage import run
+from stages.lib.style import BLACK, BLUE, GREY, ORANGE, STYLE
 from stages.lib.tables import read_params, read_table, replacing, write_table
 
-# Okabe and Ito 2008: told apart by color-blind readers
-BLUE, ORANGE, GREEN, GREY, BLACK = "#0072b2", "#d55e00", "#009e73", "#8c8c8c", "#1a1a1a"
 SPACES = {"h": (BLUE, "o"), "z": (ORANGE, "s"), "pixels": (BLACK, "D")}
-STYLE = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 11, "axes.titleweight": "bold",
-         "axes.grid": True, "grid.color": "#e6e6e6", "axes.axisbelow": True, "text.parse_math": False, "figure.facecolor": "white"}
 
 
 class Labels:
-    """Names as matplotlib's own font can show them; a name with a glyph it lacks becomes a number, which key.csv explains."""
+    """Names as matplotlib's own font can show them; one that is too long, or has a glyph it lacks, gets a number, which key.csv explains."""
 
     def __init__(self):
         self.font = FT2Font(font_manager.findfont("DejaVu Sans"))
         self.key = {}
 
     def __call__(self, name, width=22):
-        if all(self.font.get_char_index(ord(letter)) for letter in name):
-            return name if len(name) <= width else name[: width - 1] + "…"
-        return f"[{self.key.setdefault(name, len(self.key) + 1)}]"
+        # category C: line breaks, and marks that would turn the direction of what follows
+        plain = all(self.font.get_char_index(ord(letter)) and unicodedata.category(letter)[0] != "C" for letter in name)
+        if plain and len(name) <= width:
+            return name
+        number = f"[{self.key.setdefault(name, len(self.key) + 1)}]"
+        return f"{name[: width - len(number) - 2]}… {number}" if plain else number
 
 
 def number(cell):
@@ -60,8 +63,9 @@ def curves(tables, labels):
     for ax in list(axes.flat)[len(trained):]:
         ax.remove()
     axes[0, 0].set_ylabel("loss (nats)")
-    lines = [plt.Line2D([], [], color=BLUE, linewidth=2), plt.Line2D([], [], color=BLUE, linewidth=0.7, alpha=0.6), plt.Line2D([], [], color=GREY, linestyle="--")]
-    figure.legend(lines, ["mean over seeds", "one seed", "guessing among the candidates"], loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    lines = [plt.Line2D([], [], color=BLUE, linewidth=2), plt.Line2D([], [], color=BLUE, linewidth=0.7, alpha=0.6),
+             plt.Line2D([], [], color=GREY, linestyle="--")]
+    figure.legend(lines, ["mean over seeds", "one seed", "a network that tells nothing apart"], loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     return figure
 
 
@@ -119,23 +123,53 @@ def views(sheets, labels):
     return figure
 
 
-def main(params, curves_dir, ledger_csv, preview, plots):
+def mean_curves(tables):
+    """Rows {run, epoch, loss, reference}: means over seeds of the trained runs."""
+    rows = []
+    for name, table in tables.items():
+        for epoch in dict.fromkeys(row["epoch"] for row in table if row["loss"]):
+            cells = [row for row in table if row["epoch"] == epoch]
+            rows.append({"run": name, "epoch": epoch, **{key: float(np.mean([number(row[key]) for row in cells])) for key in ("loss", "reference")}})
+    return rows
+
+
+def confusion(places, values):
+    """Rows {run, space, actual, predicted} for the test images of the maps, by the vote of their nearest train images.
+
+    places: {run: arrays of its map}; values: the main factor of every image, strings.
+    """
+    classes, labels = np.unique(values, return_inverse=True)
+    rows = []
+    for name, found in places.items():
+        for space in ("h", "z"):
+            predicted = vote(found[f"{space}/neighbors"], found[f"{space}/similarity"], labels, len(classes))
+            rows += [{"run": name, "space": space, "actual": values[image], "predicted": classes[label]}
+                     for image, label in zip(found["ids"], predicted, strict=True)]
+    return rows
+
+
+def main(params, curves_dir, ledger_csv, preview, maps, factors, plots):
     settings, names = read_params(params, "plot"), list(read_params(params, "runs"))
     entry = read_params(params, "datasets", read_params(params, "dataset"))
     labels = Labels()
-    with np.load(preview, allow_pickle=False) as file:
-        sheets = {name: file[name] for name in file.files}
+    sheets = load_archive(preview)
+    tables = {name: load_numbers(f"{curves_dir}/{name}.csv", ["seed"], ["epoch", "loss", "reference"]) for name in names}
+    cells = load_numbers(ledger_csv, ["run", "space", "factor", "probe"], ["mean", "low", "high", "chance"])
     with plt.rc_context(STYLE):
-        figures = {"curves": curves({name: read_table(f"{curves_dir}/{name}.csv") for name in names}, labels),
-                   "ledger": ledger(read_table(ledger_csv), names, [entry["main_factor"], entry["second_factor"]], labels),
+        figures = {"curves": curves(tables, labels),
+                   "ledger": ledger(cells, names, [entry["main_factor"], entry["second_factor"]], labels),
                    "views": views(sheets, labels)}
         figures = {name: figure for name, figure in figures.items() if figure is not None}
         for name, figure in figures.items():
             with replacing(f"{plots}/{name}.png", "wb") as file:
                 figure.savefig(file, format="png", dpi=settings["dpi"])
+    write_table(f"{plots}/curves.csv", mean_curves(tables), ["run", "epoch", "loss", "reference"])
+    values = [row[entry["main_factor"]] for row in read_table(factors, [entry["main_factor"]])]
+    mapped = {name: load_archive(f"{maps}/{name}.npz") for name in names}
+    write_table(f"{plots}/confusion.csv", confusion(mapped, values), ["run", "space", "actual", "predicted"])
     write_table(f"{plots}/key.csv", [{"number": place, "name": name} for name, place in labels.key.items()], ["number", "name"])
     for path in Path(plots).iterdir():
-        if path.name not in {"key.csv", *(f"{name}.png" for name in figures)}:
+        if path.name not in {"key.csv", "curves.csv", "confusion.csv", *(f"{name}.png" for name in figures)}:
             path.unlink()
     print(f"{plots}: {', '.join(figures)}")
 

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from stages.lib.checks import load_array, load_factors, load_features, load_images, load_split, same_number
 from stages.lib.factors import classes_of, holds, numbers_of, slices_of
 from stages.lib.neighbors import nearest, vote
 from stages.lib.readouts import balanced_accuracy, few_shot, linear, r2_by_image, recall_at, ridge, share, standardizer
-from stages.lib.stage import Refused, run
-from stages.lib.tables import TIDY, read_params, read_table, replacing, write_table
+from stages.lib.stage import run
+from stages.lib.tables import TIDY, read_params, replacing, write_table
 from stages.lib.workers import over_seeds, tick
 
 
@@ -101,11 +102,11 @@ def read_numbers(features, parts, factors, settings):
 def read_transformations(features, folder, space, parts, settings, seed):
     """(rows, {(transformation, transformation): bool [T]}): which alternative, or none, was applied to an image; all equally often."""
     rows, kept = [], {}
-    ids = np.load(f"{folder}/ids.npy")
+    ids = load_array(f"{folder}/ids.npy", np.int64, [1])
     parts = {part: np.flatnonzero(np.isin(ids, members)) for part, members in parts.items()}
     for path in sorted(found.path for found in os.scandir(folder) if found.is_dir()):
         name, generator = os.path.basename(path), np.random.default_rng(seed)
-        versions = [features[ids], *(np.load(f"{path}/{number}/{space}.npy") for number in range(1, len(os.listdir(path)) + 1))]
+        versions = [features[ids], *(load_features(f"{path}/{number}/{space}.npy", len(ids)) for number in range(1, len(os.listdir(path)) + 1))]
         labels = np.empty(len(ids), dtype=int)
         for members in parts.values():
             labels[members] = generator.permutation(np.resize(np.arange(len(versions)), len(members)))
@@ -133,7 +134,9 @@ def slices_by_factor(rows, parts, classes, names, hold_out):
 def main(params, run_name, dataset, features, factors, split, table, correct):
     """`features` is a run's folder of features, or images.npy: then pixels are read out, once."""
     settings, first = (read_params(params, key) for key in ("probe", "seed"))
-    rows, parts = read_table(factors, ["id"]), parts_of(read_table(split, ["id", "split"]))
+    parts = load_split(split, None)
+    count = sum(map(len, parts.values()))
+    rows = load_factors(factors, count)
     classes = {name: labels for name, labels in classes_of(rows).items() if len(set(labels[parts["train"]])) > 1}
     numbers = numbers_of(rows)
     slices = slices_by_factor(rows, parts, classes, settings["slices"], read_params(params, "datasets", dataset, "split", "hold_out"))
@@ -144,11 +147,11 @@ def main(params, run_name, dataset, features, factors, split, table, correct):
     def work(job):
         seed, space = job
         path = features if pixels else f"{features}/{seed}/{space}.npy"
-        values = np.load(path)
-        if len(values) != sum(map(len, parts.values())):
-            raise Refused(f"{path} has {len(values)} rows, {split} {sum(map(len, parts.values()))}; rerun the stage that wrote it")
+        values = load_images(path) if pixels else load_features(path, count)
+        same_number(path, len(values), count)
         values = values.reshape(len(values), -1).astype(np.float32) / (255 if pixels else 1)
-        changed = {} if pixels else {path.parent.name: np.load(path) for path in sorted(Path(features, str(seed), "interventions").glob(f"*/{space}.npy"))}
+        changed = [] if pixels else sorted(Path(features, str(seed), "interventions").glob(f"*/{space}.npy"))
+        changed = {path.parent.name: load_features(path, len(parts["test"])) for path in changed}
         found = [read_classes(values, changed, parts, classes, slices, settings, seed), read_numbers(values, parts, numbers, settings)]
         if not pixels:
             found.append(read_transformations(values, f"{features}/{seed}/transformations", space, parts, settings, seed))
@@ -164,11 +167,6 @@ def main(params, run_name, dataset, features, factors, split, table, correct):
         np.savez(file, **{"/".join(key): np.stack([results[seed, key[0]][1][key[1:]] for seed in seeds]) for key in keys})
     accuracy = {key: np.mean([results[seed, key[0]][1][key[1:]].mean() for seed in seeds]) for key in keys if key[2] == "knn"}
     print(f"{table}: {len(tidy)} rows; kNN accuracy " + ", ".join(f"{factor} from {space} {value:.3f}" for (space, factor, _), value in accuracy.items()))
-
-
-def parts_of(rows):
-    """{train, val, test: int [.]}, the row numbers of each split."""
-    return {part: np.array([row for row, entry in enumerate(rows) if entry["split"] == part], dtype=int) for part in ("train", "val", "test")}
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Transfer: the frozen encoder of a run -> h and z of another data set, read out there beside those of an untrained encoder.
 
 kNN and linear probes as in stages/probe.py, for every factor that is a class, fitted, chosen and read on the splits of that
-data set; intervals over seeds and test images together, of `gain` (trained minus untrained) on paired differences.
+data set; intervals over seeds and test images together, of `gain` (trained minus untrained) on paired differences. Data of another size than the encoder was trained on are not applicable: an empty table.
 """
 import numpy as np
 
@@ -10,7 +10,7 @@ from stages.lib.factors import classes_of
 from stages.lib.intervals import estimate
 from stages.lib.neighbors import nearest, vote
 from stages.lib.readouts import linear, standardizer
-from stages.lib.stage import Refused, run
+from stages.lib.stage import run
 from stages.lib.tables import read_params, read_table, write_table
 from stages.lib.workers import over_seeds, tick
 
@@ -51,8 +51,7 @@ def main(params, name, dataset, images, factors, split, models, floor, table):
         seed, which = job
         network = load_network(f"{folders[which]}/{seed}.safetensors")
         if network.side != pixels.shape[-1]:
-            raise Refused(f"{folders[which]}/{seed}.safetensors was trained on {network.side} pixels, {images} has {pixels.shape[-1]}; "
-                          "give both data sets the same size")
+            return network.side
         spaces = apply(network, pixels, batch_size, report=lambda rows: tick(rows, seed=seed))
         return {(space, *key): right for space, values in zip(("h", "z"), spaces, strict=True)
                 for key, right in read_out(values, parts, classes, settings).items()}
@@ -60,6 +59,11 @@ def main(params, name, dataset, images, factors, split, models, floor, table):
     seeds = [first + replicate for replicate in range(replicates)]
     jobs = [(seed, which) for which in folders for seed in seeds]
     results = dict(zip(jobs, over_seeds(work, jobs, len(pixels), f"transfer {name}"), strict=True))
+    side = results[jobs[0]]
+    if isinstance(side, int):
+        write_table(table, [], COLUMNS)
+        print(f"{table}: not applicable, {entry['run']} was trained on {side} pixels, {images} has {pixels.shape[-1]}; give both data sets the same size")
+        return
     rows = []
     for space, factor, probe in results[jobs[0]]:
         both = {which: np.stack([results[seed, which][space, factor, probe] for seed in seeds]) for which in folders}

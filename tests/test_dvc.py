@@ -51,7 +51,7 @@ def script(stage):
 @pytest.mark.parametrize("name", sorted(stages()))
 def test_code_deps_of_a_stage_are_its_import_closure(name):
     stage = stages()[name]
-    declared = {path for path in paths(stage.deps, ROOT) if path.startswith("stages/")}
+    declared = {path for path in paths(stage.deps, ROOT) if path.startswith("stages/") and path.endswith(".py")}
     assert declared == imports(script(stage))
 
 
@@ -80,7 +80,7 @@ def test_a_stage_needs_only_its_deps_writes_only_its_outs_and_writes_the_same_by
 
 def files(folder):
     return {path.relative_to(folder).as_posix(): hashlib.md5(path.read_bytes()).hexdigest() for path in sorted(folder.rglob("*"))
-            if path.is_file() and ".git" not in path.parts and ".dvc" not in path.parts and path.name != ".gitignore"}
+            if path.is_file() and not {".git", ".dvc", ".resume"} & set(path.parts) and path.name != ".gitignore"}
 
 
 def leaves(tree, path=()):
@@ -104,7 +104,7 @@ def users(path, params):
                 own = own.get(part) if isinstance(own, dict) else own
             if key in RECIPES[entry["objective"]].model_fields and own is None:
                 found.append(f"pretrain@{run}")
-        return [*found, "judge"]  # which compares the plans of two runs
+        return [*found, "judge", "report"]  # which compare the plans of the runs
 
     def each(*groups):
         return [f"{group}@{run}" for group in groups for run in runs]
@@ -119,36 +119,39 @@ def users(path, params):
             stages += each("finetune")
         if name == used and path[-1] == "hold_out":
             stages += [*each("probe"), "probe_pixels"]
-        return stages + (["judge", "plot"] if name == used and block != "split" else [])
+        return stages + (["judge", "plot", "report"] if name == used and block != "split" else [])
     return {
         "temperature": lambda: reading("temperature"),
         "device": lambda: [*reading("device"), *each("finetune")],
         "watch": lambda: reading("watch"),
         "encoder": lambda: reading("encoder"),
+        "resume": lambda: reading("resume"),
         "pretrain": lambda: reading("pretrain"),
-        "seed": lambda: [*each("pretrain", "extract", "probe", "geometry", "finetune"), *transfers, "probe_pixels", "judge"],
-        "replicates": lambda: [*each("pretrain", "extract", "probe", "geometry", "finetune"), *transfers, "judge"],
-        "views": lambda: ["preview", *(f"pretrain@{run}" for run, entry in runs.items() if entry.get("views") == name),
+        "seed": lambda: [*each("pretrain", "extract", "probe", "map", "geometry", "finetune"), *transfers, "probe_pixels", "judge", "report"],
+        "replicates": lambda: [*each("pretrain", "extract", "probe", "geometry", "finetune"), *transfers, "judge", "report"],
+        "views": lambda: ["preview", "report", *(f"pretrain@{run}" for run, entry in runs.items() if entry.get("views") == name),
                           *(["judge"] if any(entry.get("views") == name for entry in runs.values()) else [])],
-        "relations": lambda: [f"relate@{name}"],
+        "relations": lambda: [f"relate@{name}", "report"],
         "extract": lambda: [*each("extract"), *(transfers if name == "batch_size" else [])],
         "interventions": lambda: ["intervene"],
         "transformations": lambda: each("extract"),
-        "runs": lambda: [f"pretrain@{name}", "judge", "plot"],
+        "runs": lambda: [f"pretrain@{name}", "judge", "plot", "report"],
         "probe": lambda: [*each("probe"), "probe_pixels", *(transfers if name in ("k", "C", "max_iter") else [])],
         "geometry": lambda: each("geometry"),
         "finetune": lambda: each("finetune"),
         "transfers": lambda: [f"transfer@{name}"],
-        "judge": lambda: ["judge", *(transfers if name == "confidence" else [])],
-        "claims": lambda: ["judge"],
+        "judge": lambda: ["judge", *(["report"] if name in ("kept", "collapse_rank") else []), *(transfers if name == "confidence" else [])],
+        "claims": lambda: ["judge", "report"],
         "preview": lambda: ["preview"],
+        "map": lambda: each("map"),
+        "page": lambda: ["report"],
         "plot": lambda: ["plot"],
     }[top]()
 
 
 OTHER = {"device": "cuda", "raw": "data/raw/other", "main_factor": "scale", "second_factor": "x", "norm": "group", "head": "linear",
          "schedule": "cosine", "text": "Another text", "is": "below", "probe": "linear", "space": "z", "factor": "x", "kind": "instance",
-         "C": [0.5], "allow": ["seed"], "channels": [8, 8], "right": 0.5, "confidence": 0.9, "epochs": 3, "train": 41,
+         "C": [0.5], "allow": ["seed"], "layers": [[8, 2], [8, 2]], "right": 0.5, "confidence": 0.9, "epochs": 3, "train": 41,
          "hold_out": [{"shape": "circle", "color": "red"}], "shapes": ["circle", "square", "ring"], "slices": ["x"], "recall": [2], "shots": [2], "to": 0.5}
 
 
@@ -213,7 +216,7 @@ def test_changing_any_leaf_of_params_makes_just_its_users_stale(clone, monkeypat
         assert changed == expected and changed, ".".join(path)
         (clone / "params.yaml").write_text(original, encoding="utf-8")
         plan(str(clone / "params.yaml"), str(clone / "data/plans"))
-    assert set(skipped) <= {path for path in leaves(load_yaml(clone / "params.yaml")) if path[-1] in ("dataset", "source", "run", "objective", "relation", "views")}
+    assert {path[-1] for path in skipped} <= {"dataset", "source", "run", "objective", "relation", "views"}
 
 
 def test_a_comment_reruns_nothing_and_editing_plot_trains_nothing(clone, monkeypatch):

@@ -12,7 +12,8 @@ def draw_factors(settings):
     generator = np.random.default_rng(settings["seed"])
     kinds = [(shape, color) for shape in settings["shapes"] for color in settings["colors"]] * settings["per_kind"]
     ranges = {"x": settings["position"], "y": settings["position"], "scale": settings["scale"],
-              "brightness": settings["brightness"], "background": settings["background"]}
+              "brightness": settings["brightness"], "background": settings["background"],
+              **{name: settings[name] for name in ("tint", "mix") if name in settings}}
     columns = {name: generator.uniform(low, high, len(kinds)).round(4).tolist() for name, (low, high) in ranges.items()}
     order = generator.permutation(len(kinds))
     if "hue" in settings:

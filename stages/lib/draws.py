@@ -40,10 +40,20 @@ class Draws:
         low, high = (images & 0xFFFFFFFF), images >> 32
         rows = torch.where(low >= 2**31, low - 2**32, low).to(torch.int32)
         self.rows = _mix(_mix(rows ^ _signed(word)) + high.to(torch.int32) * _signed(_GOLDEN))
-        self.count = 0
+        self.count, self.ready = 0, []
+
+    @classmethod
+    def joined(cls, keys, images):
+        """The draws of several keys for the same images in one object: rows of the first key, then of the second, ..."""
+        parts = [cls(key, images) for key in keys]
+        parts[0].rows = torch.cat([part.rows for part in parts])
+        return parts[0]
 
     def uniform(self, *shape):
         """float32 [B, *shape] in (0, 1), the midpoints of 2**23 equal cells."""
+        if not shape:  # one number an image: made sixteen at a time, since a call costs more than its numbers
+            self.ready = self.ready or list(self.uniform(16).unbind(1))
+            return self.ready.pop(0)
         size = math.prod(shape)
         positions = torch.arange(self.count, self.count + size, dtype=torch.int64, device=self.rows.device) * _GOLDEN
         self.count += size

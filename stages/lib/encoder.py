@@ -2,6 +2,7 @@
 import hashlib
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,26 +20,48 @@ class Network(nn.Module):
     def __init__(self, recipe, side):
         super().__init__()
         self.recipe, self.side = recipe, side
-        self.encoder = small(recipe["channels"], recipe["norm"], recipe["h"], side)
-        self.head = head(recipe["head"], recipe["h"], recipe["hidden"], recipe["z"])
+        if recipe["name"] == "small":
+            self.encoder, width = small(recipe["layers"], recipe["norm"], recipe["h"], side), recipe["h"]
+        else:
+            self.encoder, width = resnet(recipe["name"], recipe["norm"], side)
+        self.head = head(recipe["head"], width, recipe["hidden"], recipe["z"])
 
     def forward(self, images):
         h = self.encoder(images)
         return h, self.head(h)
 
 
-def small(channels, norm, width, side):
-    """3x3 convolutions of stride 2 with ReLU, then a linear layer to h with ReLU."""
-    layers, inputs = [], 3
-    for outputs in channels:
-        layers += [nn.Conv2d(inputs, outputs, 3, stride=2, padding=1), *normalization(norm, outputs), nn.ReLU()]
-        inputs, side = outputs, -(-side // 2)
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(inputs * side * side, width), nn.ReLU())
+def small(layers, norm, width, side):
+    """3x3 convolutions with ReLU, `layers` giving (channels, stride) of each, then a linear layer to h with ReLU."""
+    parts, inputs = [], 3
+    for outputs, stride in layers:
+        parts += [nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1), *normalization(norm, outputs), nn.ReLU()]
+        inputs, side = outputs, -(-side // stride)
+    return nn.Sequential(*parts, nn.Flatten(), nn.Linear(inputs * side * side, width), nn.ReLU())
+
+
+def resnet(name, norm, side):
+    """(torchvision's ResNet up to its last average, the size of h).
+
+    Differs: up to 64 pixels the stem is a 3x3 convolution of stride 1 without max-pooling (SimCLR, appendix B.9); the
+    stem made for ImageNet would leave 32 pixels a map of 8.
+    """
+    from torchvision.models import resnet18, resnet50  # slow to import, and needed for these two encoders alone
+
+    network = {"resnet18": resnet18, "resnet50": resnet50}[name](norm_layer=lambda channels: normalization(norm, channels)[0])
+    if side <= 64:
+        network.conv1, network.maxpool = nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.Identity()
+    width, network.fc = network.fc.in_features, nn.Identity()
+    return network, width
 
 
 def normalization(kind, channels):
-    """`group` normalizes inside an image and cannot leak the pairing; `batch` mixes the rows of a batch and can (MoCo, section 3.3)."""
-    return {"none": [], "group": [nn.GroupNorm(math.gcd(8, channels), channels)], "batch": [nn.BatchNorm2d(channels)]}[kind]
+    """`group` normalizes inside an image (groups of at least channels / 8) and cannot leak which views pair.
+
+    `batch` mixes the rows of a batch, so a network can tell a pair by its statistics (MoCo, section 3.3); over processes
+    on GPUs it is synchronized, elsewhere the same as BatchNorm2d.
+    """
+    return {"none": [], "group": [nn.GroupNorm(math.gcd(8, channels), channels)], "batch": [nn.SyncBatchNorm(channels)]}[kind]
 
 
 def head(kind, inputs, hidden, outputs):
@@ -51,17 +74,23 @@ def head(kind, inputs, hidden, outputs):
 
 
 def start(recipe, side, seed):
-    """A Network with start values drawn from `seed` alone: U(-1/sqrt(fan_in), 1/sqrt(fan_in)), PyTorch's own rule for these layers."""
+    """A Network with start values drawn from `seed` alone.
+
+    Layers with a bias: U(-1/sqrt(fan_in), 1/sqrt(fan_in)), PyTorch's own rule. Convolutions without one, which only the
+    ResNets have: N(0, 2 / fan_out) (He et al. 2015, equation 14), torchvision's own rule for them.
+    """
     with torch.device("meta"):
         network = Network(recipe, side)
     network.to_empty(device="cpu")
     generator = torch.Generator().manual_seed(seed)
     for layer in network.modules():
-        if isinstance(layer, (nn.Conv2d, nn.Linear)):
+        if isinstance(layer, nn.Conv2d) and layer.bias is None:
+            nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu", generator=generator)
+        elif isinstance(layer, (nn.Conv2d, nn.Linear)):
             bound = 1 / math.sqrt(layer.weight[0].numel())
             nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
             nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
-        elif isinstance(layer, (nn.GroupNorm, nn.BatchNorm2d)):
+        elif isinstance(layer, (nn.GroupNorm, nn.SyncBatchNorm)):
             layer.reset_parameters()
     return network
 
@@ -69,9 +98,14 @@ def start(recipe, side, seed):
 def save_network(path, network):
     """Weights and buffers as `encoder.*` and `head.*`, with the recipe of the network in the file's metadata."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
-    recipe = json.dumps({"encoder": network.recipe, "side": network.side}, sort_keys=True)
+    recipe = json.dumps({"encoder": network.recipe, "side": network.side, "of": owner(path)}, sort_keys=True)
     with replacing(path, "wb") as file:
         file.write(save(tensors, {"recipe": recipe}))
+
+
+def owner(path):
+    """The run and the seed that the path of a file of weights names, <run>/<seed>.safetensors."""
+    return [Path(path).parent.name, Path(path).stem]
 
 
 def load_network(path):
@@ -79,8 +113,10 @@ def load_network(path):
     try:
         with safe_open(path, "pt") as file:
             recipe = json.loads(file.metadata()["recipe"])
+            if recipe["of"] != owner(path):
+                raise Refused(f"{path}: holds the weights of run {recipe['of'][0]}, seed {recipe['of'][1]}; rerun the run's pretrain stage")
             network = Network(recipe["encoder"], recipe["side"])
-            network.load_state_dict({name: file.get_tensor(name) for name in file.keys()})
+            network.load_state_dict({name: file.get_tensor(name) for name in list(file.keys())})
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as fault:
         raise Refused(f"{path}: not weights that this pipeline wrote ({type(fault).__name__}); rerun the run's pretrain stage") from None
     return network.eval().requires_grad_(False)

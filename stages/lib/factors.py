@@ -5,12 +5,12 @@ MOST_WHOLE_NUMBERS = 20  # whole numbers with more distinct values than this are
 
 
 def is_numeric(values):
-    """True unless the strings name classes: text, or whole numbers with at most 20 distinct values."""
+    """True unless the strings name classes: text, or at most 20 different whole numbers written without a decimal point."""
     try:
-        numbers = [float(value) for value in values]
+        different = {float(value) for value in values}
     except ValueError:
         return False
-    return not all(number.is_integer() for number in numbers) or len(set(numbers)) > MOST_WHOLE_NUMBERS
+    return len(different) > MOST_WHOLE_NUMBERS or not all(value.strip("+-").isdecimal() for value in values)
 
 
 def columns_of(rows):

@@ -39,6 +39,17 @@ def estimate(values, confidence, paired, seeded=True):
     return Estimate(mean, mean - half, mean + half, parts)
 
 
+def of_seeds(values, confidence):
+    """Mean of `values` [R], one number a seed, and its two-sided interval: Student's t over seeds."""
+    values = np.asarray(values, dtype=np.float64)
+    mean = float(values.mean())
+    if len(values) < 2:
+        return Estimate(mean, None, None, None)
+    parts = [(max(float(values.var(ddof=1)), np.finfo(float).tiny) / len(values), len(values) - 1)]
+    half = quantile(1 - confidence, parts) * math.sqrt(parts[0][0])
+    return Estimate(mean, mean - half, mean + half, parts)
+
+
 def quantile(p, parts):
     """Two-sided quantile of effect / SE: Student's t of each part, weighted by its squared standard error (Cochran and Cox 1957, "Experimental designs").
 

@@ -6,74 +6,131 @@ import numpy as np
 import torch
 from torch import nn
 
+from stages.lib.checks import load_images, load_relation, load_split
+from stages.lib.draws import Draws
 from stages.lib.encoder import save_network, start
-from stages.lib.infonce import matched
+from stages.lib.infonce import matched, unit_rows
+from stages.lib.resume import Saved, setting
+from stages.lib.ring import STALENESS
 from stages.lib.spectrum import effective_rank
 from stages.lib.stage import Refused
-from stages.lib.tables import read_json, read_table, write_table
-from stages.lib.views import pair_of_views
+from stages.lib.tables import read_json, write_table
+from stages.lib.views import pair_of_views, view
 from stages.lib.workers import over_seeds, tick
 
 
 class Objective(nn.Module):
-    """What an objective adds to a network: `forward` is its loss, `after_step` what it does once the optimizer has stepped.
+    """What an objective adds to a network: `forward` is its loss; the other methods are called where their names say.
 
-    Its parameters that require a gradient are trained; all its parameters and buffers are its state.
+    Its parameters that require a gradient are trained; all its parameters and buffers are its state. `source`: a Source.
     """
 
-    def __init__(self, network, recipe):
+    def __init__(self, network, recipe, source):
         super().__init__()
-        self.network, self.recipe = network, recipe
+        self.network, self.recipe, self.source = network, recipe, source
 
-    def forward(self, views, groups):
-        """views [2B, 3, S, S] (row i pairs with i + B), groups int64 [B] (the relation) ->
-        (loss, z [2B, D], dict of further columns of the curve; `reference` is the loss of a network that cannot tell candidates apart)."""
+    def begin(self):
+        """Before the first step."""
+
+    def forward(self, views, ids):
+        """views [2B, 3, S, S] (row i pairs with i + B), ids int64 [B], their images -> (loss, z [2B, D], dict of further columns
+        of the curve; `reference` is the loss of a network that tells nothing apart)."""
         raise NotImplementedError
 
-    def after_step(self, views, groups):
-        pass
+    def after_step(self, ids, epoch):
+        """After the optimizer has stepped on the images `ids`."""
+
+    def staleness(self):
+        """After each epoch: rows {age_steps, cosine, n} of the keys that are kept; none where no key is."""
+        return []
+
+    @staticmethod
+    def notes(recipe, images, steps):
+        """What a person should know about this recipe, `images` train images and `steps` steps, in lines."""
+        return []
 
 
-def pretrain(objective, plan, images, split, relation, models, curves):
-    """Train one network per seed on the train images and write its weights and curve; `objective` is a class above."""
+def pretrain(objective, plan, images, split, relation, models, curves, staleness, resume):
+    """Train one network per seed on the train images and write its weights, its curve and the age of its keys; `objective` is a class above.
+
+    resume: folder of saved states, from which a training that was broken off goes on; a finished one is there too.
+    """
     recipe = read_json(plan)
     train = TrainImages(images, split, relation)
     seeds = [recipe["seed"] + replicate for replicate in range(recipe["replicates"])]
+    if train.relation.ndim > 1 and len(train.relation) != len(seeds):
+        raise Refused(f"{relation} was mined for {len(train.relation)} seeds, this run has {len(seeds)} replicates; rerun its mine stage")
     if recipe["device"] == "cuda" and not torch.cuda.is_available():
         raise Refused("device: cuda was asked for, but PyTorch finds no CUDA device here; allowed here: cpu")
     settings = recipe.get("pretrain")  # none: the objective does not train
     steps = settings["epochs"] * len(batches(len(train), settings["batch_size"])) if settings else 0
+    for note in objective.notes(recipe, len(train), steps):
+        print(f"note: {note}")
+
+    common = setting(recipe, images) if settings else None
 
     def work(seed):
-        network, curve = train_one(objective, recipe, train, seed)
+        saved = Saved(resume, common, seed, train.ids, train.relation_of(seed, recipe), recipe["resume"]["limit_mb"]) if settings else None
+        network, curve, ages = train_one(objective, recipe, train, seed, saved)
         save_network(f"{models}/{seed}.safetensors", network)
-        return curve
+        return curve, ages
 
     results = over_seeds(work, seeds, steps, f"pretrain {os.path.basename(curves)[:-4]}")
-    rows = [row for curve in results for row in curve]
+    rows = [row for curve, _ in results for row in curve]
     write_table(curves, rows, list(dict.fromkeys(name for row in rows for name in row)))
-    last = np.mean([curve[-1]["loss"] for curve in results]) if settings else None
+    write_table(staleness, [row for _, ages in results for row in ages], STALENESS)
+    last = np.mean([curve[-1]["loss"] for curve, _ in results]) if settings else None
     print(f"{models}: {len(seeds)} seeds, " + (f"mean final loss {last:.4f} nats" if settings else "untrained") + f"; {curves}")
 
 
 class TrainImages:
-    """The train images and their groups; reads no label and no other split."""
+    """The train images and who counts as the same; reads no label and no other split."""
 
     def __init__(self, images, split, relation):
-        self.images = np.load(images, mmap_mode="r")
-        groups = np.load(relation)
-        rows = read_table(split, ["id", "split"])
-        if not len(rows) == len(self.images) == len(groups):
-            raise Refused(f"{split} has {len(rows)} rows, {images} {len(self.images)} and {relation} {len(groups)}; they must agree")
-        self.ids = np.array([int(row["id"]) for row in rows if row["split"] == "train"])
-        self.groups = torch.from_numpy(groups)
+        self.images = load_images(images)
+        self.relation = load_relation(relation, len(self.images))  # [N] groups, or one row a seed: [R, N] groups or [R, N, k] neighbors
+        self.ids = load_split(split, len(self.images))["train"]
 
     def __len__(self):
         return len(self.ids)
 
+    def relation_of(self, seed, recipe):
+        """int64 [N] groups or [N, k] neighbors."""
+        return self.relation if self.relation.ndim == 1 else self.relation[seed - recipe["seed"]]
+
     def batch(self, ids):
         """uint8 [B, 3, S, S]"""
         return torch.from_numpy(self.images[ids])
+
+
+class Source:
+    """What one seed learns from: the order of its images, their views, and who counts as the same."""
+
+    def __init__(self, train, recipe, seed, device):
+        self.train, self.policy, self.seed, self.device = train, recipe.get("views"), seed, device
+        self.relation = torch.from_numpy(train.relation_of(seed, recipe)).to(device)
+        self.ids = torch.from_numpy(train.ids).to(device)
+
+    def __len__(self):
+        return len(self.ids)
+
+    def order(self, epoch):
+        """The train images in the random order of an epoch (any whole number), int64 [n]."""
+        return self.ids[np.random.default_rng([self.seed, epoch % 2**64]).permutation(len(self))]
+
+    def views(self, ids, epoch):
+        """The two views of images `ids` [B] in an epoch, concatenated, [2B, 3, S, S]."""
+        return pair_of_views(self.train.batch(ids.cpu().numpy()).to(self.device), ids, self.policy, self.seed, epoch)
+
+    def view(self, ids, epoch, number):
+        """The first (0) or second (1) of these views alone, [B, 3, S, S]."""
+        return view(self.train.batch(ids.cpu().numpy()).to(self.device).float() / 255, Draws((self.seed, epoch, number), ids), self.policy)
+
+    def same(self, ids, others):
+        """bool [B, M]: whether images `ids` [B] count as the same as images `others` [M]."""
+        if self.relation.ndim == 1:
+            return self.relation[ids][:, None] == self.relation[others]
+        return (self.relation[ids][:, :, None] == others).any(dim=1) | (ids[:, None] == others)
 
 
 def batches(count, size):
@@ -84,45 +141,59 @@ def batches(count, size):
     return [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True)]
 
 
-def train_one(objective, recipe, train, seed):
-    """(network, curve) of one seed; the curve has one row an epoch, epoch 0 being the start values."""
+def train_one(objective, recipe, train, seed, saved):
+    """(network, curve, ages) of one seed; the curve has one row an epoch, epoch 0 being the start values; ages are rows of STALENESS.
+
+    saved: the Saved states of this training; it goes on after the newest.
+    """
     settings = recipe.get("pretrain")
     device = torch.device(recipe["device"])
     network = start(recipe["encoder"], train.images.shape[-1], seed).to(device)
-    learner = objective(network, recipe).to(device)
+    source = Source(train, recipe, seed, device)
     watched = train.batch(train.ids[: recipe["watch"]]).to(device).float() / 255
     curve = [{"seed": seed, "epoch": 0, "loss": None, "reference": None, **health(network, watched)}]
     if not settings:
-        return network, curve
+        return network, curve, []
 
+    learner = objective(network, recipe, source).to(device)
     optimizer = torch.optim.AdamW(parameter_groups(learner, settings["weight_decay"]), lr=settings["lr"], fused=True)
     slices = batches(len(train), settings["batch_size"])
-    total, step = settings["epochs"] * len(slices), 0
-    for epoch in range(1, settings["epochs"] + 1):
-        order = train.ids[np.random.default_rng([seed, epoch]).permutation(len(train))]
+    total, done, ages = settings["epochs"] * len(slices), 0, []
+    if state := saved.load(learner, optimizer):
+        done, curve, ages = state["epoch"], state["curve"], state["ages"]
+    else:
+        learner.begin()
+    step = done * len(slices)
+    tick(step, seed=seed)
+    for epoch in range(done + 1, settings["epochs"] + 1):
+        order = source.order(epoch)
         network.train()
         logs = []
         for part in slices:
             lr = learning_rate(settings, step, total)
             for group in optimizer.param_groups:
                 group["lr"] = lr
-            ids = np.sort(order[part])
-            views = pair_of_views(train.batch(ids).to(device), torch.from_numpy(ids).to(device), recipe["views"], seed, epoch)
-            groups = train.groups[ids].to(device)
-            loss, z, further = learner(views, groups)
+            ids = order[part].sort().values
+            loss, z, further = learner(source.views(ids, epoch), ids)
             if not math.isfinite(loss.item()):
                 raise Refused(f"the loss became {loss.item()} at seed {seed}, epoch {epoch}, step {step + 1}, lr {lr:g}; "
                               "no weights were written. Lower pretrain.lr, raise temperature, or look at the images")
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            learner.after_step(views, groups)
+            learner.after_step(ids, epoch)
             logs.append({"loss": loss.item(), **further, "matched": matched(z).item()})
             step += 1
             tick(seed=seed, loss=f"{loss.item():.3f}")
         means = {name: float(np.mean([log[name] for log in logs])) for name in logs[0]}
+        if means["loss"] == means["reference"] == 0:
+            raise Refused(f"no anchor had a negative in epoch {epoch} (seed {seed}): a loss of 0 that teaches nothing; no weights were written. "
+                          "Raise negatives.filter_above (at the start all z point nearly one way), or choose another relation")
         curve.append({"seed": seed, "epoch": epoch, **means, "lr": lr, **health(network, watched)})
-    return network, curve
+        ages += [{"seed": seed, "epoch": epoch, **row} for row in learner.staleness()]
+        if epoch % recipe["resume"]["every"] == 0 or epoch == settings["epochs"]:
+            saved.save(learner, optimizer, epoch, curve=curve, ages=ages)
+    return network, curve, ages
 
 
 def parameter_groups(learner, decay):
@@ -134,7 +205,7 @@ def parameter_groups(learner, decay):
 
 def learning_rate(settings, step, total):
     """lr of a step (from 0): linear warm-up over `warmup` of all steps, then constant, or a half cosine to zero."""
-    warmup = settings["warmup"] * total
+    warmup = round(settings["warmup"] * total)
     if step < warmup:
         return settings["lr"] * (step + 1) / warmup
     if settings["schedule"] == "constant":
@@ -144,8 +215,11 @@ def learning_rate(settings, step, total):
 
 @torch.inference_mode()
 def health(network, images):
-    """Mean standard deviation over the dimensions of z and its effective rank, on the same unaugmented images each epoch."""
+    """What z is like on the same unaugmented images each epoch: mean standard deviation over its dimensions, effective rank, mean norm,
+    and spread: that standard deviation of unit rows times sqrt(D), 1 where they point everywhere alike, 0 where all point one way."""
     training = network.training
-    z = network.eval()(images)[1].double().cpu().numpy()
+    z = network.eval()(images)[1].double()
     network.train(training)
-    return {"z_std": float(z.std(axis=0).mean()), "z_rank": effective_rank(z)}
+    spread = unit_rows(z).std(dim=0, correction=0).mean().item() * math.sqrt(z.shape[1])
+    z = z.cpu().numpy()
+    return {"z_std": float(z.std(axis=0).mean()), "z_rank": effective_rank(z), "z_norm": float(np.linalg.norm(z, axis=1).mean()), "z_spread": spread}

@@ -56,9 +56,11 @@ def numbers(low, high):
 Name = leaf(lambda v: isinstance(v, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,80}", v) and v != "pixels",
             "a name of letters, digits, _ and - (not `pixels`)")
 Word = leaf(lambda v: isinstance(v, str) and v.strip() == v and v, "a text that is not empty")
-Raw = leaf(lambda v: isinstance(v, str) and re.fullmatch(r"data/raw(/[^/\\]+)+", v) and ".." not in v.split("/"), "a path under data/raw/")
+Raw = leaf(lambda v: isinstance(v, str) and re.fullmatch(r"data/raw(/[^/\\'\x00-\x1f]+)+", v) and not {".", ".."} & set(v.split("/")),
+           "a path under data/raw/, without an apostrophe")
 Color = leaf(lambda v: isinstance(v, list) and len(v) == 3 and all(is_number(x) and 0 <= x <= 1 for x in v), "[red, green, blue], each from 0 to 1")
 Share = leaf(lambda v: is_number(v) and (0 < v < 1 or (isinstance(v, int) and v >= 1)), "a count (1 or more) or a fraction between 0 and 1")
+Flag = leaf(lambda v: isinstance(v, bool), "true or false")
 Whole = leaf(lambda v: isinstance(v, list) and v and all(isinstance(x, int) and not isinstance(x, bool) and x >= 1 for x in v) and sorted(set(v)) == v,
              "a list of different whole numbers from 1 in rising order")
 Value = leaf(lambda v: is_number(v) or (isinstance(v, str) and v), "a number or a name")
@@ -75,7 +77,16 @@ class Split(Strict):
     val: Share
     test: Share
     seed: Seed
+    group_by: Word = None
     hold_out: list[Annotated[dict[Word, Value], Field(min_length=1)]]
+
+
+class GivenSplit(Strict):
+    column: Word
+    val: number(0, 0.9)
+    seed: Seed
+    group_by: Word = None
+    hold_out: leaf(lambda v: v == [], "[], since a column tells the split")
 
 
 class Drawing(Strict):
@@ -91,6 +102,8 @@ class ShapesDrawing(Drawing):
     per_kind: whole(1, 10**7)
     shapes: names(["circle", "square", "triangle", "diamond", "cross", "ring"])
     hue: span(-0.5, 0.5) = None
+    tint: span(-1, 1) = None
+    mix: span(0, 1) = None
     textures: names(["plain", "stripes", "checks"]) = None
     watermark_correlation: Probability = None
     watermark_free: Probability = None
@@ -102,7 +115,8 @@ class Entry(Strict):
     raw: Raw
     main_factor: Word
     second_factor: Word
-    split: Split
+    split: Annotated[Annotated[Split, Tag("drawn")] | Annotated[GivenSplit, Tag("given")],
+                     Discriminator(lambda v: "given" if isinstance(v, dict) and "column" in v else "drawn")]
 
 
 class Shapes(Entry):
@@ -124,7 +138,45 @@ class Digits(Entry):
         return 1797
 
 
-SOURCES = {"shapes": Shapes, "digits": Digits}
+class Near(Strict):
+    bits: whole(0, 64)
+    levels: number(0, 255)
+
+
+class Pictures(Strict):
+    size: whole(8, 512)
+    background: Color
+    max_pixels: whole(1, 89_478_485)  # Pillow's own guard begins there
+    on_bad: one_of("stop", "skip")
+    columns: dict[Word, one_of("class", "number", "none")]
+    near: Annotated[Annotated[Near, Tag("near")] | Annotated[one_of("none"), Tag("none")],
+                    Discriminator(lambda v: "near" if isinstance(v, dict) else "none")]
+
+
+class Folder(Entry):
+    source: Literal["folder"]
+    images: Pictures
+
+    @staticmethod
+    def total(images):
+        return None
+
+
+class Published(Strict):
+    name: one_of("CIFAR10", "CIFAR100", "STL10", "SVHN", "FashionMNIST")
+    size: whole(8, 512)
+
+
+class Torchvision(Entry):
+    source: Literal["torchvision"]
+    images: Published
+
+    @staticmethod
+    def total(images):
+        return {"CIFAR10": 60000, "CIFAR100": 60000, "STL10": 13000, "SVHN": 99289, "FashionMNIST": 70000}[images["name"]]
+
+
+SOURCES = {"shapes": Shapes, "digits": Digits, "folder": Folder, "torchvision": Torchvision}
 
 
 class Crop(Strict):
@@ -192,11 +244,25 @@ class Relation(Strict):
     factor: Word = None
 
 
+class Mined(Strict):
+    kind: one_of("clusters", "neighbors")
+    run: Word
+    clusters: whole(2, 10**6) = None
+    restarts: whole(1, 1000) = None
+    k: whole(1, 10**6) = None
+
+
+MINED = {"clusters": {"clusters", "restarts"}, "neighbors": {"k"}}  # what each kind reads besides its run
+
+
 class Encoder(Strict):
-    channels: leaf(lambda v: isinstance(v, list) and v and all(isinstance(x, int) and not isinstance(x, bool) and 1 <= x <= 4096 for x in v),
-                   "a list of whole numbers from 1 to 4096, one a layer")
+    """`layers` and `h` are those of `small`: the recipe of a run with another encoder does not hold them."""
+    name: one_of("small", "resnet18", "resnet50")
+    layers: leaf(lambda v: isinstance(v, list) and v and all(isinstance(x, list) and len(x) == 2 and all(type(y) is int for y in x)
+                                                            and 1 <= x[0] <= 4096 and 1 <= x[1] <= 4 for x in v),
+                 "a list of [channels, stride], one a layer: whole numbers from 1 to 4096 and from 1 to 4") = None
     norm: one_of("none", "group", "batch")
-    h: whole(1, 65536)
+    h: whole(1, 65536) = None
     head: one_of("none", "linear", "mlp")
     hidden: whole(1, 65536)
     z: whole(1, 65536)
@@ -209,6 +275,34 @@ class Pretrain(Strict):
     warmup: number(0, 0.9)
     schedule: one_of("constant", "cosine")
     weight_decay: number(0, 1)
+
+
+class Resume(Strict):
+    every: whole(1, 10**6)
+    limit_mb: whole(1, 10**7)
+
+
+class Contrasting(Pretrain):
+    normalize: Flag
+
+
+class Negatives(Strict):
+    debias: number(0, 0.99)
+    hardness: number(0, 100)
+    filter_above: number(-1, 1)
+    learn_temperature: leaf(lambda v: v is False or (isinstance(v, list) and len(v) == 2 and all(map(is_number, v)) and 0.001 <= v[0] < v[1] <= 10000),
+                            "false, or [low, high], two numbers from 0.001 to 10000 in rising order")
+
+
+class Queue(Strict):
+    queue: whole(1, 10**7)
+    key_momentum: number(0, 1)
+
+
+class Terms(Strict):
+    invariance: number(0, 10**6)
+    variance: number(0, 10**6)
+    covariance: number(0, 10**6)
 
 
 class Recipe(Strict):
@@ -230,13 +324,27 @@ class Untrained(Recipe):
 class Trained(Recipe):
     views: Views
     pretrain: Pretrain
+    resume: Resume
 
 
-class SimCLR(Trained):
+class SupCon(Trained):
+    pretrain: Contrasting
     temperature: number(0.001, 10000)
 
 
-RECIPES = {"untrained": Untrained, "simclr": SimCLR}
+class SimCLR(SupCon):
+    negatives: Negatives
+
+
+class MoCo(SimCLR):
+    moco: Queue
+
+
+class VICReg(Trained):
+    vicreg: Terms
+
+
+RECIPES = {"untrained": Untrained, "simclr": SimCLR, "moco": MoCo, "vicreg": VICReg, "supcon": SupCon}
 
 
 class Probe(Strict):
@@ -284,8 +392,8 @@ class Judge(Strict):
 class Readout(Strict):
     run: leaf(lambda v: isinstance(v, str) and v, "the name of a run, or pixels")
     space: one_of("pixels", "h", "z")
-    factor: Word
-    probe: one_of("knn", "linear", "ridge", "finetune", "transformation")
+    factor: Word = None
+    probe: one_of("knn", "linear", "ridge", "finetune", "transformation", "spread")
 
 
 class Claim(Strict):
@@ -305,6 +413,28 @@ class Preview(Strict):
     seed: Seed
 
 
+class Map(Strict):
+    images: whole(4, 2000)
+    methods: leaf(lambda v: isinstance(v, list) and v and set(v) <= {"pca", "tsne", "umap"} and len(set(v)) == len(v), "a list of some of pca, tsne, umap")
+    perplexity: number(1, 1000)
+    neighbors: whole(1, 20)
+
+
+class Page(Strict):
+    queries: whole(1, 24)
+
+
+class Explain(Strict):
+    simclr: Word
+    moco: Word
+    images: whole(2, 16)
+    queue: whole(1, 64)
+    step: whole(1, 10**5)
+    temperatures: numbers(0.001, 10000)
+    momenta: numbers(0, 1)
+    steps_of_key: whole(1, 1000)
+
+
 class Plot(Strict):
     dpi: whole(50, 600)
 
@@ -315,12 +445,17 @@ class Params(Strict):
     dataset: Name
     seed: Seed
     replicates: whole(1, 1000)
-    datasets: Annotated[dict[Name, Annotated[Shapes | Digits, Field(discriminator="source")]], Field(min_length=1)]
+    datasets: Annotated[dict[Name, Annotated[Shapes | Digits | Folder | Torchvision, Field(discriminator="source")]], Field(min_length=1)]
     views: Annotated[dict[Name, Views], Field(min_length=1)]
     relations: Annotated[dict[Name, Relation], Field(min_length=1)]
+    mined: dict[Name, Mined]
     encoder: Encoder
     watch: whole(2, 10**6)
-    pretrain: Pretrain
+    pretrain: Contrasting
+    resume: Resume
+    negatives: Negatives
+    moco: Queue
+    vicreg: Terms
     extract: Extract
     interventions: dict[Name, Intervention]
     transformations: dict[Name, Annotated[list[Pixels], Field(min_length=1)]]
@@ -332,9 +467,12 @@ class Params(Strict):
     judge: Judge
     claims: dict[Name, Claim]
     preview: Preview
+    map: Map
+    page: Page
     plot: Plot
+    explain: Explain
+    illustrate: Plot
 
 
-KEYS = {field.alias or name for model in [
-    Params, *SOURCES.values(), *RECIPES.values(), Split, Drawing, ShapesDrawing, Crop, Jitter, Blur, Corner, Views, Pixels, Intervention, Relation, Encoder,
-    Pretrain, Extract, Probe, Geometry, Finetune, Transfer, Judge, Readout, Claim, Preview, Plot] for name, field in model.model_fields.items()}
+KEYS = {field.alias or name for model in list(globals().values()) if isinstance(model, type) and issubclass(model, Strict)
+        for name, field in model.model_fields.items()}

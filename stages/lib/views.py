@@ -3,12 +3,11 @@
 Every operation is a pure function of float images [B, 3, S, S] in [0, 1] and of one number per image; for the same
 numbers it equals torchvision's functional operation of that name. A policy is a mapping from operation to strength;
 an operation that it does not name is not applied. Order, fixed (torchvision shuffles the jitter's): corner, geometry in one
-resampling (crop, flip, zoom, shift), brightness, contrast, saturation, hue, grayscale, swap, blur, noise.
+resampling (crop, flip, zoom, shift), blur, brightness, contrast, saturation, hue, grayscale, swap, noise.
 """
 import math
 
 import torch
-import torch.nn.functional as F
 
 from stages.lib.draws import Draws
 
@@ -21,34 +20,38 @@ def pair_of_views(images, ids, policy, seed, epoch):
     images: uint8 [B, 3, S, S]; ids: int64 [B]; returns float32 [2B, 3, S, S] in [0, 1].
     """
     images = images.float() / 255
-    return torch.cat([view(images, Draws((seed, epoch, number), ids), policy) for number in (0, 1)])
+    return view(torch.cat([images, images]), Draws.joined([(seed, epoch, number) for number in (0, 1)], ids), policy)
 
 
 def view(images, draws, policy):
     """One view of float images [B, 3, S, S] under `policy`, with random numbers from `draws`."""
     if "corner" in policy:
         covered = cover_corner(images, draws.uniform(*images.shape[1:]), policy["corner"]["side"])
-        images = where(draws.chance(policy["corner"]["probability"]), covered, images)
+        images = torch.where(draws.chance(policy["corner"]["probability"])[:, None, None, None], covered, images)
     if policy.keys() & {"crop", "flip", "zoom", "shift"}:
         images = resample(images, *_geometry(draws, policy, images.shape[-1]))
+    if "blur" in policy:
+        low, high = policy["blur"]["sigma"]
+        radius = min(math.ceil(3 * high), images.shape[-1] - 1)
+        sigma = draws.between(low, high)
+        images = some(images, draws.chance(policy["blur"]["probability"]), lambda rows, sigma: gaussian_blur(rows, sigma, radius), sigma)
     if "jitter" in policy:
         images = _jitter(images, draws, policy["jitter"])
     if "grayscale" in policy:
-        images = where(draws.chance(policy["grayscale"]), grayscale(images), images)
+        images = some(images, draws.chance(policy["grayscale"]), grayscale)
     if "swap" in policy:
-        images = where(draws.chance(policy["swap"]), images.flip(1), images)
-    if "blur" in policy:
-        low, high = policy["blur"]["sigma"]
-        blurred = gaussian_blur(images, draws.between(low, high), radius=min(math.ceil(3 * high), images.shape[-1] - 1))
-        images = where(draws.chance(policy["blur"]["probability"]), blurred, images)
+        images = some(images, draws.chance(policy["swap"]), lambda rows: rows.flip(1))
     if "noise" in policy:
         images = (images + policy["noise"] * draws.normal(*images.shape[1:])).clamp_(0, 1)
     return images
 
 
-def where(chosen, left, right):
-    """Rows of `left` where `chosen` [B] is true, of `right` elsewhere."""
-    return torch.where(chosen[:, None, None, None], left, right)
+def some(images, chosen, operation, *numbers):
+    """The images with `operation(rows, *numbers)` applied to the rows where `chosen` [B] is true; numbers [B] each."""
+    rows = chosen.nonzero()[:, 0]
+    if len(rows) == len(images):
+        return operation(images, *numbers)
+    return images.index_copy(0, rows, operation(images[rows], *(number[rows] for number in numbers))) if len(rows) else images
 
 
 def _geometry(draws, policy, side):
@@ -79,23 +82,30 @@ def crop_box(draws, side, scale_low, scale_high, ratio_low, ratio_high):
 def resample(images, box, mirror, zoom, shift):
     """Crop, resize to the old side, mirror, zoom about the center and shift, in one bilinear sampling.
 
-    Edges are repeated outward; a crop reads no pixel outside its box (as resized_crop of torchvision).
+    Edges are repeated outward; a crop reads no pixel outside its box (as resized_crop of torchvision). Columns and rows
+    are sampled independently, so the map is a matrix for each axis: on small images that is faster than grid_sample.
     """
     side = images.shape[-1]
     top, left, height, width = box
-    steps = torch.arange(side, dtype=torch.float32, device=images.device) + 0.5 - side / 2  # pixel centers about the middle
+    steps = torch.arange(side, dtype=images.dtype, device=images.device) + 0.5 - side / 2  # pixel centers about the middle
 
-    def source(sign, offset, start, length):
-        """Where each output column (or row) reads, in pixels of the input [B, S]."""
+    def weights(sign, offset, start, length):
+        """[B, S, S]: how much of each input column (or row) an output column gets, by its distance to where that one reads."""
         x = sign[:, None] * (steps - offset[:, None]) / zoom[:, None] + side / 2
         x = x * (length / side)[:, None] - 0.5
-        return start[:, None] + x.clamp(min=0).minimum(length[:, None] - 1)
+        x = start[:, None] + x.clamp_(min=0).minimum(length[:, None] - 1)
+        return (1 - (x[:, :, None] - (steps - steps[0])).abs()).clamp_(min=0)
 
     ones = torch.ones_like(zoom)
-    x = source(torch.where(mirror, -ones, ones), shift[0], left, width)
-    y = source(ones, shift[1], top, height)
-    grid = torch.stack([x[:, None, :].expand(-1, side, -1), y[:, :, None].expand(-1, -1, side)], dim=-1)
-    return F.grid_sample(images, (grid * 2 + 1) / side - 1, mode="bilinear", padding_mode="border", align_corners=False)
+    return by_axes(images, weights(ones, shift[1], top, height), weights(torch.where(mirror, -ones, ones), shift[0], left, width))
+
+
+def by_axes(images, rows, columns):
+    """rows @ image @ columns^T for each channel: images [B, C, S, S], rows and columns [B, S, S]."""
+    batch, channels, side, _ = images.shape
+    images = torch.bmm(images.reshape(batch, channels * side, side), columns.transpose(1, 2))
+    images = images.view(batch, channels, side, side).transpose(2, 3).reshape(batch, channels * side, side)
+    return torch.bmm(images, rows.transpose(1, 2)).view(batch, channels, side, side).transpose(2, 3).contiguous()
 
 
 def cover_corner(images, pixels, side):
@@ -111,29 +121,34 @@ def cover_corner(images, pixels, side):
 
 def _jitter(images, draws, strength):
     """Brightness, contrast, saturation and hue jitter of SimCLR (appendix A), applied to an image with `probability`."""
-    jittered = images
-    for adjust, name in ((adjust_brightness, "brightness"), (adjust_contrast, "contrast"), (adjust_saturation, "saturation")):
-        if name in strength:
-            jittered = adjust(jittered, draws.between(max(0.0, 1 - strength[name]), 1 + strength[name]))
+    def factor(name):
+        return draws.between(max(0.0, 1 - strength[name]), 1 + strength[name])
+
+    steps = [(adjust, factor(name)) for adjust, name in ((adjust_brightness, "brightness"), (adjust_contrast, "contrast"),
+                                                        (adjust_saturation, "saturation")) if name in strength]
     if "hue" in strength:
-        jittered = adjust_hue(jittered, draws.between(-strength["hue"], strength["hue"]))
-    return where(draws.chance(strength["probability"]), jittered, images)
+        steps.append((adjust_hue, draws.between(-strength["hue"], strength["hue"])))
+
+    def jitter(rows, *numbers):
+        for (adjust, _), number in zip(steps, numbers, strict=True):
+            rows = adjust(rows, number)
+        return rows
+    return some(images, draws.chance(strength["probability"]), jitter, *(number for _, number in steps))
 
 
 def _blend(images, others, factor):
     """factor * images + (1 - factor) * others, clamped to [0, 1]; factor [B]."""
-    factor = factor[:, None, None, None]
-    return (factor * images + (1 - factor) * others).clamp(0, 1)
+    return torch.lerp(others, images, factor[:, None, None, None]).clamp_(0, 1)
 
 
 def grayscale(images):
     """Luma in all three channels, [B, 3, S, S]."""
-    red, green, blue = images.unbind(1)
-    return (LUMA[0] * red + LUMA[1] * green + LUMA[2] * blue)[:, None].expand_as(images)
+    luma = torch.einsum("bcij,c->bij", images, images.new_tensor(LUMA))
+    return luma[:, None].expand_as(images)
 
 
 def adjust_brightness(images, factor):
-    return _blend(images, torch.zeros_like(images), factor)
+    return (images * factor[:, None, None, None]).clamp_(0, 1)
 
 
 def adjust_contrast(images, factor):
@@ -164,11 +179,11 @@ def adjust_hue(images, turn):
 
 def gaussian_blur(images, sigma, radius):
     """Gaussian blur with a standard deviation per image, in pixels [B]; kernel of 2 * radius + 1 pixels, edges reflected."""
-    batch, channels, side, _ = images.shape
+    side = images.shape[-1]
     offsets = torch.arange(-radius, radius + 1, dtype=images.dtype, device=images.device)
     kernel = torch.exp(-0.5 * (offsets / sigma[:, None]) ** 2)
-    kernel = (kernel / kernel.sum(dim=1, keepdim=True)).repeat_interleave(channels, dim=0)[:, None]
-    rows = images.reshape(1, batch * channels, side, side)
-    rows = F.conv2d(F.pad(rows, (radius, radius, 0, 0), mode="reflect"), kernel[:, :, None, :], groups=batch * channels)
-    rows = F.conv2d(F.pad(rows, (0, 0, radius, radius), mode="reflect"), kernel[:, :, :, None], groups=batch * channels)
-    return rows.reshape(images.shape)
+    kernel = kernel / kernel.sum(dim=1, keepdim=True)
+    reads = torch.arange(side, device=images.device)[:, None] + torch.arange(-radius, radius + 1, device=images.device)
+    reads = (side - 1 - (side - 1 - reads.abs()).abs()).expand(len(images), -1, -1)  # reflected without repeating the edge
+    weights = images.new_zeros(len(images), side, side).scatter_add_(2, reads, kernel[:, None, :].expand(-1, side, -1))
+    return by_axes(images, weights, weights)

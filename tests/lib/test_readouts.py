@@ -144,7 +144,7 @@ def test_few_shot_equals_a_loop_with_the_interval_of_student_for_two_episodes():
     unit, scores = rows / np.linalg.norm(rows, axis=1, keepdims=True), []
     for episode in range(2):
         generator = np.random.default_rng([3, 2, episode])
-        means = [unit[generator.permutation(np.flatnonzero(LABELS == one))[:2]].mean(axis=0) for one in range(3)]
+        means = [unit[generator.permutation(np.flatnonzero(one == LABELS))[:2]].mean(axis=0) for one in range(3)]
         nearest_mean = [np.argmax([row @ mean / np.linalg.norm(mean) for mean in means]) for row in unit]
         scores.append(np.mean(np.array(nearest_mean) == LABELS))
     found = few_shot(rows, LABELS, rows, LABELS, 2, 2, 3)

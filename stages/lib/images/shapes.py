@@ -49,7 +49,10 @@ def fill_of(row, colors):
     color = colors[row["color"]]
     if "hue" in row:
         color = colorsys.hsv_to_rgb(float(row["hue"]), *colorsys.rgb_to_hsv(*color)[1:])
-    return float(row["brightness"]) * np.asarray(color)
+    fill = float(row["brightness"]) * np.asarray(color)
+    if "mix" in row:
+        fill[0 if fill[0] < fill[2] else 2] += float(row["mix"])
+    return fill
 
 
 def stamp(pixels, mark):
@@ -64,7 +67,8 @@ def render(rows, side, colors, noise, seed):
 
     rows:   dicts with id, shape (a name in SHAPES), color (a name in colors), x and y (center, pixels from the middle),
             scale (radius, pixels), brightness (factor on the fill), background (grey level in [0, 1]); and if the data set
-            varies them: hue (of the fill, turns), texture (a name in TEXTURES), watermark (a name in MARKS)
+            varies them: tint (of the background: red raised and blue lowered by it), mix (what the lower of the fill's red and
+            blue is raised by), hue (of the fill, turns), texture (a name in TEXTURES), watermark (a name in MARKS)
     colors: name -> (red, green, blue) in [0, 1]
     noise:  standard deviation of the pixel noise, drawn from (seed, id): an image whose row changes keeps its noise
     """
@@ -78,7 +82,8 @@ def render(rows, side, colors, noise, seed):
         fill = fill_of(row, colors)[:, None, None]
         if "texture" in row:
             fill = fill * np.where(TEXTURES[row["texture"]](np.arange(side)[:, None], np.arange(side)[None]), 1.0, 0.5)
-        pixels = float(row["background"]) * (1 - cover) + fill * cover
+        ground = float(row["background"]) + float(row.get("tint", 0)) * np.array([1, 0, -1])[:, None, None]
+        pixels = ground * (1 - cover) + fill * cover
         if "watermark" in row:
             stamp(pixels, row["watermark"])
         pixels = pixels + noise * np.random.default_rng([seed, int(row["id"])]).standard_normal(pixels.shape)

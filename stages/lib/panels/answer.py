@@ -1,0 +1,189 @@
+"""Panels that answer: what each policy of views erases, the ledger as a matrix, the claims, the recipes.
+
+A panel is a function of the report's inputs (a dict) that returns what its template lays out, or None where there is nothing to show.
+"""
+import math
+
+SCALE = ["knn", "linear", "finetune", "ridge"]  # probes of the matrix, in order of preference; others have panels of their own
+
+
+def number(cell):
+    """A cell of a CSV as a float, None if empty."""
+    return float(cell) if cell not in ("", None) else None
+
+
+def factors_in(rows, named):
+    """Factors of ledger rows: the named ones first, then the rest in order."""
+    present = list(dict.fromkeys(row["factor"] for row in rows))
+    return [factor for factor in dict.fromkeys([*named, *present]) if factor in present]
+
+
+def trained(given):
+    return [name for name in given["runs"] if given["plans"][name]["objective"] != "untrained"]
+
+
+def answer(given):
+    """One card for each policy of views and relation: what became of each factor in h, by kNN, in each of its runs, and three images with views."""
+    rows = [row for row in given["ledger"] if row["probe"] == "knn" and row["space"] == "h"]
+    cells = {(row["run"], row["factor"]): row for row in rows}
+    factors = factors_in(rows, given["named_factors"])
+    cards = {}
+    for name in trained(given):
+        run = given["runs"][name]
+        cards.setdefault((run.get("views", ""), run["relation"]), []).append(name)
+    if not cards or not factors:
+        return None
+    found = []
+    for (policy, relation), names in cards.items():
+        told = [fate([cells[name, factor] for name in names if (name, factor) in cells], factor, given["kept"]) for factor in factors]
+        found.append({"policy": policy, "operations": operations(given["policies"].get(policy, {})), "relation": relation,
+                      "factors": [one for one in told if one["runs"]], "tiles": sheet_of_views(given, policy)[:3]})
+    return {"cards": found, "reference": next((name for name in given["runs"] if name not in trained(given)), None)}
+
+
+def fate(rows, factor, kept):
+    """What became of a factor in some runs (ledger rows): each before and after, and in how many it surely lost or kept it.
+
+    Lost: the whole interval of its retention lies below `kept`; kept: above. `word` says what most of them did, if most did the same.
+    """
+    ends = [(number(row["retention_low"]), number(row["retention_high"])) for row in rows]
+    counts = {"loses": sum(high is not None and high < kept for _, high in ends), "keeps": sum(low is not None and low > kept for low, _ in ends)}
+    word = next((word for word, count in counts.items() if 2 * count > len(rows)), "unsure")
+    return {"factor": factor, "word": word, "count": counts.get(word), "runs": [
+        {"run": row["run"], "verdict": shown_verdict(row, kept), **{key: number(row[key]) for key in ("mean", "chance", "untrained")}} for row in rows]}
+
+
+def sheet_of_views(given, policy):
+    """[[original, a view, its other view]] as tiles, one for each image of the preview."""
+    return [[given["sheet"].add(image, f"view {policy} {row} {place}") if place else given["sheet"].add(image, f"original {row}")
+             for place, image in enumerate(triple)] for row, triple in enumerate(given["preview"].get(policy, []))]
+
+
+def operations(policy):
+    """[(operation, values as text)] of a policy of views, in the order of its keys; a mapping's own keys come after a dot."""
+    found = []
+    for name, value in policy.items():
+        parts = {f"{name}.{key}": part for key, part in value.items()} if isinstance(value, dict) else {name: value}
+        found += [(key, part if isinstance(part, list) else [part]) for key, part in parts.items()]
+    return found
+
+
+def shown_verdict(row, kept):
+    """The judge's verdict of a ledger row; `not kept` where it is unclear only whether the factor was lost in part or wholly."""
+    high = number(row["retention_high"])
+    return "not kept" if row["verdict"] == "unclear" and high is not None and high < kept else row["verdict"]
+
+
+def views(given):
+    """Originals and two views of each under every policy that a run uses, then the rest."""
+    used = list(dict.fromkeys(run["views"] for run in given["runs"].values() if "views" in run))
+    order = [*used, *(name for name in given["preview"] if name not in used)]
+    return {"policies": [{"name": name, "operations": operations(given["policies"][name]), "images": sheet_of_views(given, name),
+                          "runs": [run for run, recipe in given["runs"].items() if recipe.get("views") == name]} for name in order if name in given["preview"]]}
+
+
+def cell_of(row, surely_kept):
+    """What one cell of the matrix shows; `kept` is (mean - chance) / (1 - chance), within 0 and 1."""
+    mean, chance = number(row["mean"]), number(row["chance"])
+    kept = (mean - chance) / (1 - chance) if chance < 1 else 0
+    return {"mean": mean, "low": number(row["low"]), "high": number(row["high"]), "chance": chance, "kept": round(min(1, max(0, kept)), 3),
+            "verdict": shown_verdict(row, surely_kept), "note": row["note"], "n": row["n"], "seeds": row["seeds"], "retention": number(row["retention"])}
+
+
+def ledger(given):
+    """A matrix for each probe: rows are runs, then the floor (untrained and pixels); columns are factors in h and z."""
+    rows, tables = given["ledger"], []
+    for probe in [probe for probe in SCALE if any(row["probe"] == probe for row in rows)]:
+        chosen = [row for row in rows if row["probe"] == probe]
+        cells = {(row["run"], row["space"], row["factor"]): cell_of(row, given["kept"]) for row in chosen}
+        factors = factors_in(chosen, given["named_factors"])
+        spaces = [space for space in ("h", "z") if any(key[1] == space for key in cells)]
+        lines = []
+        for name in [*trained(given), *(name for name in given["runs"] if name not in trained(given)), "pixels"]:
+            if not any(key[0] == name for key in cells):
+                continue
+            wide = name == "pixels"
+            lines.append({"run": name, "floor": name not in trained(given), "policy": given["runs"].get(name, {}).get("views", ""),
+                          "relation": given["runs"].get(name, {}).get("relation", ""), "collapsed": collapsed(given, name),
+                          "cells": [{"factor": factor, "space": "pixels" if wide else space, "span": len(spaces) if wide else 1,
+                                     "cell": cells.get((name, "pixels" if wide else space, factor))}
+                                    for factor in factors for space in (spaces[:1] if wide else spaces)]})
+        chances = {factor: next(cell["chance"] for key, cell in cells.items() if key[2] == factor) for factor in factors}
+        tables.append({"probe": probe, "factors": [{"name": factor, "chance": chances[factor]} for factor in factors], "spaces": spaces, "lines": lines})
+    return {"tables": tables} if tables else None
+
+
+def collapsed(given, name):
+    """Spaces of a run that have collapsed: by the judge's table where there is one, else by the rank of z at the end of training."""
+    if "collapse" in given:
+        return [row["space"] for row in given["collapse"] if row["run"] == name and row["verdict"] == "complete"]
+    ends = [number(row["z_rank"]) for row in given["curves"].get(name, []) if row["epoch"] == given["curves"][name][-1]["epoch"]]
+    return ["z"] if ends and None not in ends and sum(ends) / len(ends) < given["collapse_rank"] else []
+
+
+# where left - right must lie for a claim to be true, by its word, for a margin m
+TRUE_WITHIN = {"above": lambda m: (m, math.inf), "below": lambda m: (-math.inf, -m), "near": lambda m: (-m, m),
+               "not above": lambda m: (-math.inf, m), "not below": lambda m: (-m, math.inf)}
+
+
+def claims(given):
+    """Each claim with its verdict, what it compares, and where its interval and its range of truth lie on a scale that all claims share, in percent."""
+    if not given["claims"]:
+        return None
+    ends = [abs(value) for claim in given["claims"].values() for key in ("low", "high", "effect") if (value := claim[key]) is not None]
+    reach = 1.08 * max([0.1, *ends])
+    found = []
+    for name, claim in given["claims"].items():
+        entry = given["claimed"][name]
+        zone = TRUE_WITHIN[entry["is"]](entry["margin"])
+        at = {"low": claim["low"], "effect": claim["effect"], "high": claim["high"], "from": max(zone[0], -reach), "to": min(zone[1], reach)}
+        place = {key: None if value is None else round(50 + 50 * min(1, max(-1, value / reach)), 2) for key, value in at.items()}
+        found.append({"name": name, **claim, "place": place,
+                      "sides": [side(entry[key], given["named_factors"][0]) for key in ("left", "right")]})
+    order = ["supported", "refuted", "unclear", "not testable", "not applicable"]
+    counts = [(verdict, count) for verdict in order if (count := sum(claim["verdict"] == verdict for claim in given["claims"].values()))]
+    return {"claims": found, "counts": counts}
+
+
+def side(entry, main_factor):
+    """One side of a claim as text: a readout, a number or chance."""
+    if not isinstance(entry, dict):
+        return str(entry)
+    factor = main_factor if entry.get("factor") == "main" else entry.get("factor")
+    return " ".join(filter(None, [entry["run"], entry["space"], factor, entry["probe"]]))
+
+
+def flat(tree, prefix=""):
+    """{a: {b: 1}} -> {"a.b": 1}"""
+    leaves = {}
+    for name, value in tree.items():
+        leaves |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return leaves
+
+
+def recipes(given):
+    """Settings by run: those in which runs differ, and those on which all agree that read them. `own`: not the value of most runs that read it.
+
+    An operation of views that a run does not name is not applied, which is a difference; any other setting is just not read.
+    """
+    plans = {name: flat(given["plans"][name]) for name in given["runs"]}
+    differing, shared = [], []
+    for setting in dict.fromkeys(key for plan in plans.values() for key in plan):
+        values = [plan.get(setting) for plan in plans.values()]
+        read = [value for value in values if value is not None]
+        alike = all(value == read[0] for value in read)
+        lacking = setting.startswith("views.") and any(setting not in plan and "views" in given["plans"][name] for name, plan in plans.items())
+        if alike and not lacking:
+            shared.append({"setting": setting, "value": text(read[0])})
+            continue
+        usual = max(read, key=read.count)
+        differing.append({"setting": setting, "cells": [{"value": None if value is None else text(value), "own": value is not None and value != usual}
+                                                        for value in values]})
+    return {"runs": list(plans), "differing": differing, "shared": shared}
+
+
+def text(value):
+    """A value of a plan as params.yaml would show it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "[" + ", ".join(map(text, value)) + "]" if isinstance(value, list) else f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,85 @@
+"""Panels of training: loss curves with their reference, dimensions in use, age of the keys, who counts as the same."""
+from stages.lib.charts import line_chart, mean_by
+from stages.lib.panels.answer import collapsed, trained
+
+RESNET = {"resnet18": 512, "resnet50": 2048}  # width of h, which is their own
+
+
+def by_seed(rows, key, value):
+    """[[(number, value)]]: one line a seed, of rows (dicts of strings) that have the value."""
+    lines = {}
+    for row in rows:
+        if row.get(value, "") != "":
+            lines.setdefault(row["seed"], []).append((float(row[key]), float(row[value])))
+    return list(lines.values())
+
+
+def seeds_and_mean(rows, value):
+    return [*({"points": line, "kind": "seed"} for line in by_seed(rows, "epoch", value)), {"points": mean_by(rows, "epoch", value), "kind": "mean"}]
+
+
+def curves(given):
+    """Loss by epoch of each trained run, seeds thin and their mean thick, with the loss of guessing among the candidates."""
+    charts = []
+    for name in trained(given):
+        rows = given["curves"][name]
+        reference = mean_by(rows, "epoch", "reference")
+        chart = line_chart([{"points": reference, "kind": "reference"}, *seeds_and_mean(rows, "loss")])
+        if chart:
+            last = mean_by(rows, "epoch", "loss")[-1][1]
+            charts.append({"run": name, "chart": chart, "last": last, "reference": reference[-1][1] if reference else None})
+    return {"charts": charts} if charts else None
+
+
+def ranks(given):
+    """Effective rank of z by epoch against the number of dimensions there are, and its spread: standard deviation times sqrt(D) over the mean norm."""
+    charts = []
+    for name in trained(given):
+        encoder = given["plans"][name]["encoder"]
+        size = encoder["z"] if encoder["head"] != "none" else encoder.get("h") or RESNET[encoder["name"]]
+        rows = given["curves"][name]
+        points = mean_by(rows, "epoch", "z_rank")
+        if points:
+            chart = line_chart([{"points": [(points[0][0], size), (points[-1][0], size)], "kind": "reference"}, *seeds_and_mean(rows, "z_rank")], include=[0])
+            spreads = [{**row, "spread": float(row["z_std"]) * size**0.5 / float(row["z_norm"]) if float(row["z_norm"]) else 0.0} for row in rows]
+            spread = line_chart(seeds_and_mean(spreads, "spread"), include=[0, 1])
+            charts.append({"run": name, "chart": chart, "last": points[-1][1], "size": size, "collapsed": bool(collapsed(given, name)),
+                           "spread": spread, "last_spread": mean_by(spreads, "epoch", "spread")[-1][1]})
+    return {"charts": charts} if charts else None
+
+
+def staleness(given):
+    """Cosine between a stored key and the same view encoded today, by age in steps: after the first, the middle and the last epoch."""
+    charts = []
+    for name in trained(given):
+        rows = given["staleness"][name]
+        epochs = sorted({int(row["epoch"]) for row in rows})
+        if not epochs:
+            continue
+        chosen = list(dict.fromkeys([epochs[0], epochs[len(epochs) // 2], epochs[-1]]))
+        lines = [{"points": mean_by([row for row in rows if int(row["epoch"]) == epoch], "age_steps", "cosine"), "kind": f"step{place}", "label": str(epoch)}
+                 for place, epoch in enumerate(chosen)]
+        oldest = lines[-1]["points"][-1]
+        moco = given["plans"][name].get("moco", {})
+        charts.append({"run": name, "chart": line_chart(lines, include=[1]), "epochs": chosen, "age": oldest[0], "cosine": oldest[1],
+                       "momentum": moco.get("key_momentum"), "queue": moco.get("queue")})
+    return {"charts": charts} if charts else None
+
+
+def relations(given):
+    """For each relation and factor: the share of wrong positives and of false negatives, mean over seeds where it was mined."""
+    lines = []
+    for name, report in given["relations"].items():
+        seeds = list(report["seeds"].values())
+        for factor in seeds[0]["factors"]:
+            scores = [seed["factors"][factor] for seed in seeds]
+            lines.append({"relation": name, "kind": report["kind"], "factor": factor, "seeds": len(seeds),
+                          "runs": [run for run in given["runs"] if given["runs"][run]["relation"] == name],
+                          **{key: mean([score[key] for score in scores]) for key in ("wrong_positives", "false_negatives")}})
+    return {"lines": lines} if lines else None
+
+
+def mean(values):
+    """Mean of the numbers among `values`, None where there is none."""
+    values = [value for value in values if value is not None]
+    return sum(values) / len(values) if values else None

@@ -1,0 +1,118 @@
+"""Report: tables, maps and images -> one HTML page that opens offline, in English and Chinese.
+
+Each panel is a function of stages/lib/panels and a template of the same name in <page>/panels; it appears where all its inputs are given.
+"""
+from pathlib import Path
+
+import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from stages.lib.checks import load_archive
+from stages.lib.panels import answer, looks, readouts, training
+from stages.lib.pictures import COLUMNS, Sheet
+from stages.lib.stage import run
+from stages.lib.tables import read_json, read_params, read_table, replacing
+
+# name: (function, the inputs that it needs), in the order of the page
+PANELS = {"answer": (answer.answer, ["ledger", "preview"]), "ledger": (answer.ledger, ["ledger"]), "claims": (answer.claims, ["claims"]),
+          "views": (answer.views, ["preview"]), "neighbors": (looks.neighbors, ["maps", "images", "factor_rows"]),
+          "map": (looks.space_map, ["maps", "images", "factor_rows"]), "transformations": (readouts.transformations, ["ledger"]),
+          "interventions": (readouts.interventions, ["probe", "geometry"]), "slices": (readouts.slices, ["probe"]),
+          "budgets": (readouts.budgets, ["probe"]), "transfers": (readouts.transfers, ["transfers"]), "curves": (training.curves, ["curves"]),
+          "ranks": (training.ranks, ["curves"]), "collapse": (readouts.collapse, ["geometry", "collapse"]),
+          "staleness": (training.staleness, ["staleness"]), "pushes": (readouts.pushes, ["geometry"]),
+          "relations": (training.relations, ["relations"]), "recipes": (answer.recipes, ["plans"])}
+
+
+def per_run(suffix):
+    return lambda path, names: {name: read_table(f"{path}/{name}{suffix}") for name in names}
+
+
+# how each input is read, from its path and the names of the runs
+READERS = {"ledger": lambda path, names: read_table(path), "claims": lambda path, names: read_json(path),
+           "plans": lambda path, names: {name: read_json(f"{path}/{name}.json") for name in names},
+           "curves": per_run(".csv"), "staleness": per_run("_staleness.csv"), "probe": per_run(".csv"), "geometry": per_run(".csv"),
+           "collapse": lambda path, names: read_table(path), "preview": lambda path, names: load_archive(path),
+           "maps": lambda path, names: {name: load_archive(f"{path}/{name}.npz") for name in names},
+           "images": lambda path, names: np.load(path, mmap_mode="r"), "factor_rows": lambda path, names: read_table(path, ["id"])}
+
+BDI = Markup("<bdi>{}</bdi>")
+
+
+class Words:
+    """The page's own words in both languages; what a person named is put in as text, whatever it holds."""
+
+    def __init__(self, path):
+        self.pairs = read_json(path)
+
+    def pair(self, key, **values):
+        """(English, Chinese) as markup, values escaped."""
+        return tuple(Markup(text.replace(" %", "\u00a0%")).format(**values) for text in self.pairs[key])
+
+    def say(self, key, **values):
+        """Both languages side by side; the style sheet shows one. Texts put in keep their own direction of writing."""
+        english, chinese = self.pair(key, **{name: BDI.format(value) if isinstance(value, str) else value for name, value in values.items()})
+        if english == chinese:
+            return english
+        return Markup('<span class="en" lang="en">{}</span><span class="zh" lang="zh-Hans">{}</span>').format(english, chinese)
+
+    def has(self, key):
+        return key in self.pairs
+
+
+def show_panels(given, paths):
+    """[{id, files, data}] of the panels that have something to show."""
+    panels = []
+    for name, (build, needs) in PANELS.items():
+        if all(need in given for need in needs):
+            data = build(given)
+            if data:
+                files = [paths[need] + ("" if Path(paths[need]).suffix else "/") for need in needs if need in paths]
+                panels.append({"id": name, "files": list(dict.fromkeys(files)), "data": data})
+    return panels
+
+
+def render(page, given, panels):
+    """The page as text."""
+    words = Words(f"{page}/words.json")
+    environment = Environment(loader=FileSystemLoader(page), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["percent"] = lambda value: "–" if value is None else f"{100 * value:.0f}"
+    environment.filters["signed"] = lambda value: "–" if value is None else f"{value:+.3f}".replace("-", "−")
+    environment.globals |= {"say": words.say, "pair": words.pair, "has_words": words.has, "columns": COLUMNS}
+    style, script = (Markup(Path(page, name).read_text(encoding="utf-8")) for name in ("style.css", "script.js"))
+    sheet = given["sheet"]
+    return environment.get_template("report.html.j2").render(
+        panels=panels, dataset=given["dataset"], facts=given["facts"], sheet=sheet, sheet_uri=Markup(sheet.uri()), style=style, script=script)
+
+
+def read_given(params, paths):
+    """All that panels read: parameters, and every input of `paths`."""
+    runs, dataset = read_params(params, "runs"), read_params(params, "dataset")
+    entry = read_params(params, "datasets", dataset)
+    given = {"runs": runs, "policies": read_params(params, "views"), "dataset": dataset, "queries": read_params(params, "page", "queries"),
+             "named_factors": list(dict.fromkeys([entry["main_factor"], entry["second_factor"]])),
+             "collapse_rank": read_params(params, "judge", "collapse_rank"), "kept": read_params(params, "judge", "kept"),
+             "claimed": read_params(params, "claims")}
+    names = {"relations": {**read_params(params, "relations"), **read_params(params, "mined")}}
+    readers = {**READERS, "relations": READERS["plans"]}
+    given |= {key: readers[key](path, names.get(key, runs)) for key, path in paths.items()}
+    given["sheet"] = Sheet(given["images"].shape[-1])
+    row = next((row for row in given["ledger"] if row["run"] in runs), None)
+    given["facts"] = {"images": len(given["images"]), "test": row["n"] if row else "–", "seeds": row["seeds"] if row else "–", "runs": len(runs)}
+    return given
+
+
+def main(params, page, ledger, claims, plans, curves, preview, maps, relations, images, factors, html):
+    paths = {"ledger": ledger, "claims": claims, "plans": plans, "curves": curves, "staleness": curves, "preview": preview, "maps": maps,
+             "relations": relations, "images": images, "factor_rows": factors}
+    given = read_given(params, paths)
+    panels = show_panels(given, paths)
+    text = render(page, given, panels)
+    with replacing(html) as file:
+        file.write(text)
+    print(f"{html}: {len(panels)} panels, {len(text.encode()) / 1e6:.2f} MB; open it in a browser, no network needed")
+
+
+if __name__ == "__main__":
+    run(main)
