@@ -6,6 +6,7 @@ INSTALLED := .venv/installed-from-lock
 .PHONY: repro test lint tables clean
 
 repro: $(INSTALLED)
+	python docs/mend.py
 	dvc repro
 	python docs/tables.py show
 
@@ -20,7 +21,7 @@ tables: $(INSTALLED)
 	python docs/tables.py write
 
 clean:
-	rm -rf data/features data/correct models
+	rm -rf data/features data/correct models .resume
 
 $(INSTALLED): requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "error: Python 3.11 or newer is needed, this is " + sys.version.split()[0])'

@@ -7,11 +7,12 @@ Factors are read for the report only; the relation is written before.
 import numpy as np
 from sklearn.cluster import KMeans
 
+from stages.lib.checks import load_factors, load_features, load_split
 from stages.lib.factors import classes_of
 from stages.lib.neighbors import nearest, unit_rows
 from stages.lib.relations import of_groups, of_neighbors
 from stages.lib.stage import Refused, run
-from stages.lib.tables import read_params, read_table, replacing, write_json
+from stages.lib.tables import read_params, replacing, write_json
 from stages.lib.workers import over_seeds, tick
 
 
@@ -32,14 +33,15 @@ def mutual_neighbors(h, train, k):
 
 def main(params, name, features, factors, split, relation, agreement):
     entry, first, replicates = (read_params(params, *key) for key in (["mined", name], ["seed"], ["replicates"]))
-    train = np.array([int(row["id"]) for row in read_table(split, ["id", "split"]) if row["split"] == "train"])
+    parts = load_split(split, None)
+    train, count = parts["train"], sum(map(len, parts.values()))
     seeds = [first + replicate for replicate in range(replicates)]
     key, most = ("clusters", len(train)) if entry["kind"] == "clusters" else ("k", len(train) - 1)
     if entry[key] > most:
         raise Refused(f"mined.{name}.{key}: {entry[key]} is too many for {len(train)} train images; allowed: up to {most}")
 
     def work(seed):
-        h = np.load(f"{features}/{seed}/h.npy")
+        h = load_features(f"{features}/{seed}/h.npy", count)
         tick()
         if entry["kind"] == "clusters":
             return clusters(h, train, entry["clusters"], entry["restarts"], seed)
@@ -48,7 +50,7 @@ def main(params, name, features, factors, split, relation, agreement):
     found = np.stack(over_seeds(work, seeds, 1, f"mine {name}"))
     with replacing(relation, "wb") as file:
         np.save(file, found, allow_pickle=False)
-    labels = {factor: classes[train] for factor, classes in classes_of(read_table(factors)).items()}
+    labels = {factor: classes[train] for factor, classes in classes_of(load_factors(factors, count)).items()}
     place = np.full(found.shape[1] + 1, -1)  # of an image among the train images; the last one serves -1
     place[train] = np.arange(len(train))
     reports = [of_groups(rows[train], labels) if rows.ndim == 1 else of_neighbors(place[rows[train]], labels) for rows in found]

@@ -5,6 +5,7 @@ earlier result.
 """
 import difflib
 import json
+import reprlib
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
@@ -44,7 +45,7 @@ def describe(error, tree, prefix):
 
 
 def shown(value):
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = reprlib.repr(value) if isinstance(value, (dict, list)) else json.dumps(value, ensure_ascii=False, default=str)  # aliases can nest without end
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -90,10 +91,10 @@ def resolve(name, params):
     encoder = recipe.get("encoder")
     if isinstance(encoder, dict) and encoder.get("name") in ("resnet18", "resnet50"):  # their width is their own
         own = entry["encoder"] if isinstance(entry.get("encoder"), dict) else {}
-        faults += [f"{at}.encoder.{key}: not read by {encoder['name']}" for key in own if key in ("channels", "h")]
+        faults += [f"{at}.encoder.{key}: not read by {encoder['name']}" for key in own if key in ("layers", "h")]
         if encoder.get("norm") == "none":
             faults.append(f"{at}.encoder.norm: none is not allowed for {encoder['name']}; allowed: group, batch")
-        recipe["encoder"] = {key: value for key, value in encoder.items() if key not in ("channels", "h")}
+        recipe["encoder"] = {key: value for key, value in encoder.items() if key not in ("layers", "h")}
     return recipe, faults
 
 
@@ -103,7 +104,7 @@ def check_across(params):
     if params["dataset"] not in params["datasets"]:
         faults.append(f"dataset: {shown(params['dataset'])} is not allowed; allowed: one of {', '.join(params['datasets'])}"
                       + nearest(params["dataset"], params["datasets"]))
-    for name in ("channels", "h"):
+    for name in ("layers", "h"):
         if name not in params["encoder"]:
             faults.append(f"encoder.{name}: missing")
     for name, entry in params["datasets"].items():
@@ -120,6 +121,11 @@ def check_across(params):
     for name, relation in params["relations"].items():
         if (relation["kind"] == "factor") != ("factor" in relation):
             faults.append(f"relations.{name}.factor: {'missing' if relation['kind'] == 'factor' else 'not read by kind ' + relation['kind']}")
+    for objective in ("simclr", "moco"):
+        follows = [name for name, entry in params["runs"].items() if entry.get("objective") == objective]
+        if params["explain"][objective] not in follows:
+            faults.append(f"explain.{objective}: {shown(params['explain'][objective])} is not allowed; "
+                          f"allowed: a run of objective {objective}: {', '.join(follows)}")
     for name, claim in params["claims"].items():
         for side in (part for part in ("left", "right") if isinstance(claim[part], dict)):
             spread = claim[side]["probe"] == "spread"
@@ -138,6 +144,17 @@ def check_across(params):
                           + nearest(mined["run"], params["runs"]))
         elif name in (chain := ancestors(name, params)):
             faults.append(f"mined.{name}.run: {mined['run']} learns from {name} itself ({' from '.join([name, *chain])}); allowed: a run that does not")
+    for name, entry in params["datasets"].items():
+        settings = entry["images"]
+        if ("watermark_correlation" in settings) != ("watermark_free" in settings):
+            faults.append(f"datasets.{name}.images: watermark_correlation and watermark_free go together; one is missing")
+    for name, entry in params["interventions"].items():
+        if entry.keys() not in ({"factor", "to"}, {"pixels"}):
+            faults.append(f"interventions.{name}: {', '.join(entry) or 'nothing'} is not allowed; allowed: factor and to, or pixels")
+    for name, entry in params["transfers"].items():
+        for key, names in (("run", params["runs"]), ("beside", params["runs"]), ("to", params["datasets"])):
+            if entry[key] not in names:
+                faults.append(f"transfers.{name}.{key}: {shown(entry[key])} is not allowed; allowed: one of {', '.join(names)}" + nearest(entry[key], names))
     if params["seed"] + params["replicates"] - 1 > 2**32 - 1:
         faults.append(f"seed: {params['seed']} with {params['replicates']} replicates is not allowed; allowed: seeds up to {2**32 - 1}")
     return faults
@@ -145,8 +162,9 @@ def check_across(params):
 
 def ancestors(name, params):
     """The runs and mined relations that a mined relation comes from, nearest first, until the first one that comes again."""
-    found, key = [], name
-    while key in params["mined"] and key not in found[:-1]:
+    found, key, seen = [], name, set()
+    while key in params["mined"] and key not in seen:
+        seen.add(key)
         run = params["mined"][key]["run"]
         key = params["runs"].get(run, {}).get("relation")
         found += [run, key]

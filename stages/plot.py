@@ -11,15 +11,13 @@ import numpy as np
 from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 
+from stages.lib.checks import load_archive, load_numbers
 from stages.lib.neighbors import vote
 from stages.lib.stage import run
+from stages.lib.style import BLACK, BLUE, GREY, ORANGE, STYLE
 from stages.lib.tables import read_params, read_table, replacing, write_table
 
-# Okabe and Ito 2008: told apart by color-blind readers
-BLUE, ORANGE, GREEN, GREY, BLACK = "#0072b2", "#d55e00", "#009e73", "#8c8c8c", "#1a1a1a"
 SPACES = {"h": (BLUE, "o"), "z": (ORANGE, "s"), "pixels": (BLACK, "D")}
-STYLE = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 11, "axes.titleweight": "bold",
-         "axes.grid": True, "grid.color": "#e6e6e6", "axes.axisbelow": True, "text.parse_math": False, "figure.facecolor": "white"}
 
 
 class Labels:
@@ -67,7 +65,7 @@ def curves(tables, labels):
     axes[0, 0].set_ylabel("loss (nats)")
     lines = [plt.Line2D([], [], color=BLUE, linewidth=2), plt.Line2D([], [], color=BLUE, linewidth=0.7, alpha=0.6),
              plt.Line2D([], [], color=GREY, linestyle="--")]
-    figure.legend(lines, ["mean over seeds", "one seed", "guessing among the candidates"], loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    figure.legend(lines, ["mean over seeds", "one seed", "a network that tells nothing apart"], loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     return figure
 
 
@@ -150,19 +148,16 @@ def confusion(places, values):
     return rows
 
 
-def arrays(path):
-    with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
-
-
 def main(params, curves_dir, ledger_csv, preview, maps, factors, plots):
     settings, names = read_params(params, "plot"), list(read_params(params, "runs"))
     entry = read_params(params, "datasets", read_params(params, "dataset"))
     labels = Labels()
-    sheets, tables = arrays(preview), {name: read_table(f"{curves_dir}/{name}.csv") for name in names}
+    sheets = load_archive(preview)
+    tables = {name: load_numbers(f"{curves_dir}/{name}.csv", ["seed"], ["epoch", "loss", "reference"]) for name in names}
+    cells = load_numbers(ledger_csv, ["run", "space", "factor", "probe"], ["mean", "low", "high", "chance"])
     with plt.rc_context(STYLE):
         figures = {"curves": curves(tables, labels),
-                   "ledger": ledger(read_table(ledger_csv), names, [entry["main_factor"], entry["second_factor"]], labels),
+                   "ledger": ledger(cells, names, [entry["main_factor"], entry["second_factor"]], labels),
                    "views": views(sheets, labels)}
         figures = {name: figure for name, figure in figures.items() if figure is not None}
         for name, figure in figures.items():
@@ -170,7 +165,8 @@ def main(params, curves_dir, ledger_csv, preview, maps, factors, plots):
                 figure.savefig(file, format="png", dpi=settings["dpi"])
     write_table(f"{plots}/curves.csv", mean_curves(tables), ["run", "epoch", "loss", "reference"])
     values = [row[entry["main_factor"]] for row in read_table(factors, [entry["main_factor"]])]
-    write_table(f"{plots}/confusion.csv", confusion({name: arrays(f"{maps}/{name}.npz") for name in names}, values), ["run", "space", "actual", "predicted"])
+    mapped = {name: load_archive(f"{maps}/{name}.npz") for name in names}
+    write_table(f"{plots}/confusion.csv", confusion(mapped, values), ["run", "space", "actual", "predicted"])
     write_table(f"{plots}/key.csv", [{"number": place, "name": name} for name, place in labels.key.items()], ["number", "name"])
     for path in Path(plots).iterdir():
         if path.name not in {"key.csv", "curves.csv", "confusion.csv", *(f"{name}.png" for name in figures)}:

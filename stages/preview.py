@@ -2,17 +2,18 @@
 import numpy as np
 import torch
 
+from stages.lib.checks import load_images, load_split
 from stages.lib.stage import run
-from stages.lib.tables import read_params, read_table, replacing
+from stages.lib.tables import read_params, replacing
 from stages.lib.views import pair_of_views
 
 
 def main(params, images, split, preview):
     policies, settings = read_params(params, "views"), read_params(params, "preview")
     torch.set_num_threads(1)
-    train = [int(row["id"]) for row in read_table(split, ["id", "split"]) if row["split"] == "train"]
-    ids = np.array(train[: settings["images"]])
-    originals = torch.from_numpy(np.load(images, mmap_mode="r")[ids])
+    pixels = load_images(images)
+    ids = load_split(split, len(pixels))["train"][: settings["images"]]
+    originals = torch.from_numpy(pixels[ids])
     sheets = {}
     for name, policy in policies.items():
         views = pair_of_views(originals, torch.from_numpy(ids), policy, settings["seed"], epoch=1)

@@ -8,6 +8,7 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from stages.lib.checks import load_archive
 from stages.lib.panels import answer, looks, readouts, training
 from stages.lib.pictures import COLUMNS, Sheet
 from stages.lib.stage import run
@@ -24,11 +25,6 @@ PANELS = {"answer": (answer.answer, ["ledger", "preview"]), "ledger": (answer.le
           "explain": (training.explain, ["explain"]), "relations": (training.relations, ["relations"]), "recipes": (answer.recipes, ["plans"])}
 
 
-def arrays(path):
-    with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
-
-
 def per_run(suffix, read=read_table):
     """A reader of one file for each name."""
     return lambda path, names: {name: read(f"{path}/{name}{suffix}") for name in names}
@@ -39,8 +35,8 @@ READERS = {"ledger": lambda path, names: read_table(path), "claims": lambda path
            "explain": lambda path, names: read_json(path),
            "plans": per_run(".json", read_json), "relations": per_run(".json", read_json), "transfers": per_run(".csv"),
            "curves": per_run(".csv"), "staleness": per_run("_staleness.csv"), "probe": per_run(".csv"), "geometry": per_run(".csv"),
-           "collapse": lambda path, names: read_table(path), "preview": lambda path, names: arrays(path),
-           "maps": per_run(".npz", arrays),
+           "collapse": lambda path, names: read_table(path), "preview": lambda path, names: load_archive(path),
+           "maps": per_run(".npz", load_archive),
            "images": lambda path, names: np.load(path, mmap_mode="r"), "factor_rows": lambda path, names: read_table(path, ["id"])}
 
 BDI = Markup("<bdi>{}</bdi>")
@@ -109,9 +105,10 @@ def read_given(params, paths):
     return given
 
 
-def main(params, page, ledger, claims, plans, curves, preview, maps, relations, images, factors, html):
+def main(params, page, ledger, claims, plans, curves, preview, maps, relations, probe, geometry, collapse, explain, images, factors, html):
     paths = {"ledger": ledger, "claims": claims, "plans": plans, "curves": curves, "staleness": curves, "preview": preview, "maps": maps,
-             "relations": relations, "images": images, "factor_rows": factors}
+             "relations": relations, "probe": probe, "geometry": geometry, "collapse": collapse, "explain": explain,
+             "images": images, "factor_rows": factors}
     given = read_given(params, paths)
     panels = show_panels(given, paths)
     text = render(page, given, panels)

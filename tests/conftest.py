@@ -33,6 +33,9 @@ def shrink(params):
     params["pretrain"] |= {"epochs": 2, "batch_size": 16}
     params["probe"]["C"] = [0.1, 1]
     params["preview"]["images"] = 2
+    params["extract"]["transformed"] = 20
+    params["finetune"] |= {"labels": 12, "steps": 2, "batch_size": 6}
+    params["transfers"] = {name: entry for name, entry in params["transfers"].items() if entry["to"] == "shapes"}
     for name in list(params["datasets"]):
         if name != "shapes":
             del params["datasets"][name]

@@ -80,7 +80,7 @@ def test_a_stage_needs_only_its_deps_writes_only_its_outs_and_writes_the_same_by
 
 def files(folder):
     return {path.relative_to(folder).as_posix(): hashlib.md5(path.read_bytes()).hexdigest() for path in sorted(folder.rglob("*"))
-            if path.is_file() and ".git" not in path.parts and ".dvc" not in path.parts and path.name != ".gitignore"}
+            if path.is_file() and not {".git", ".dvc", ".resume"} & set(path.parts) and path.name != ".gitignore"}
 
 
 def leaves(tree, path=()):
@@ -94,7 +94,7 @@ def leaves(tree, path=()):
 def users(path, params):
     """The stages, beyond plan, whose command, parameters or plan hold the leaf at `path`: the table of the README as code."""
     top, name = path[0], path[1] if len(path) > 1 else None
-    runs, used = params["runs"], params["dataset"]
+    runs, used, transfers = params["runs"], params["dataset"], [f"transfer@{transfer}" for transfer in params["transfers"]]
 
     def reading(key):  # runs whose objective reads the key, and that do not set this very leaf themselves
         found = []
@@ -112,26 +112,35 @@ def users(path, params):
     if top == "datasets":
         block = path[2]
         if block in ("images", "raw"):
-            return [f"dataset@{name}"]
+            return [f"dataset@{name}", *(["intervene"] if name == used and block == "images" else [])]
         stages = [f"split@{name}"]
         if name == used and block == "main_factor":
             stages += [f"relate@{relation}" for relation in params["relations"]]
+            stages += each("finetune")
+        if name == used and path[-1] == "hold_out":
+            stages += [*each("probe"), "probe_pixels"]
         return stages + (["judge", "plot", "report"] if name == used and block != "split" else [])
     return {
         "temperature": lambda: reading("temperature"),
-        "device": lambda: reading("device"),
+        "device": lambda: [*reading("device"), *each("finetune")],
         "watch": lambda: reading("watch"),
         "encoder": lambda: reading("encoder"),
+        "resume": lambda: reading("resume"),
         "pretrain": lambda: reading("pretrain"),
-        "seed": lambda: [*each("pretrain", "extract", "probe", "map"), "probe_pixels", "judge", "report"],
-        "replicates": lambda: [*each("pretrain", "extract", "probe"), "judge", "report"],
+        "seed": lambda: [*each("pretrain", "extract", "probe", "map", "geometry", "finetune"), *transfers, "probe_pixels", "judge", "report"],
+        "replicates": lambda: [*each("pretrain", "extract", "probe", "geometry", "finetune"), *transfers, "judge", "report"],
         "views": lambda: ["preview", "report", *(f"pretrain@{run}" for run, entry in runs.items() if entry.get("views") == name),
                           *(["judge"] if any(entry.get("views") == name for entry in runs.values()) else [])],
         "relations": lambda: [f"relate@{name}", "report"],
-        "extract": lambda: each("extract"),
+        "extract": lambda: [*each("extract"), *(transfers if name == "batch_size" else [])],
+        "interventions": lambda: ["intervene"],
+        "transformations": lambda: each("extract"),
         "runs": lambda: [f"pretrain@{name}", "judge", "plot", "report"],
-        "probe": lambda: [*each("probe"), "probe_pixels"],
-        "judge": lambda: ["judge", "report"] if name in ("kept", "collapse_rank") else ["judge"],
+        "probe": lambda: [*each("probe"), "probe_pixels", *(transfers if name in ("k", "C", "max_iter") else [])],
+        "geometry": lambda: each("geometry"),
+        "finetune": lambda: each("finetune"),
+        "transfers": lambda: [f"transfer@{name}"],
+        "judge": lambda: ["judge", *(["report"] if name in ("kept", "collapse_rank") else []), *(transfers if name == "confidence" else [])],
         "claims": lambda: ["judge", "report"],
         "preview": lambda: ["preview"],
         "map": lambda: each("map"),
@@ -142,7 +151,8 @@ def users(path, params):
 
 OTHER = {"device": "cuda", "raw": "data/raw/other", "main_factor": "scale", "second_factor": "x", "norm": "group", "head": "linear",
          "schedule": "cosine", "text": "Another text", "is": "below", "probe": "linear", "space": "z", "factor": "x", "kind": "instance",
-         "C": [0.5], "allow": ["seed"], "channels": [8, 8], "right": 0.5, "confidence": 0.9, "epochs": 3, "train": 41}
+         "C": [0.5], "allow": ["seed"], "layers": [[8, 2], [8, 2]], "right": 0.5, "confidence": 0.9, "epochs": 3, "train": 41,
+         "hold_out": [{"shape": "circle", "color": "red"}], "shapes": ["circle", "square", "ring"], "slices": ["x"], "recall": [2], "shots": [2], "to": 0.5}
 
 
 def change(params, path):
@@ -165,8 +175,12 @@ def change(params, path):
         if not others:
             return []
         node[key] = others[0]
-    elif path == ("dataset",) or key in ("run", "source"):
+    elif path == ("dataset",) or key in ("run", "source", "beside") or path[0] == "transfers":
         return []
+    elif path[0] == "transformations":
+        node[key] = [{"gamma": 0.5}]
+    elif path[0] == "interventions" and key == "factor":
+        node[key] = "y"
     elif key in OTHER:
         node[key] = OTHER[key] if OTHER[key] != value else {"schedule": "constant"}.get(key)
     elif isinstance(value, bool):

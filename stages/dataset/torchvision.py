@@ -1,4 +1,4 @@
-"""A published data set by name, from a local copy in `raw` or else downloaded: train and test as published; factors `class` and `part`."""
+"""A published data set by name, from a local copy in `raw` or else downloaded: train and test as published; factor `class`, and `part` beside the index."""
 import tempfile
 from urllib.error import URLError
 
@@ -30,8 +30,9 @@ def main(params, name, raw, images, index, factors, rejected):
     parts = parts_of(settings["name"], raw)
     pixels = np.concatenate([resized(pixels, settings["size"]) for _, pixels, _ in parts])
     sources = [f"{settings['name']}:{part}:{row}" for part, _, labels in parts for row in range(len(labels))]
-    rows = [{"class": label, "part": part} for part, _, labels in parts for label in labels]
-    write_dataset(pixels, sources, rows, {"images": images, "index": index, "factors": factors, "rejected": rejected})
+    rows = [{"class": label} for _, _, labels in parts for label in labels]
+    notes = [{"part": part} for part, _, labels in parts for _ in labels]
+    write_dataset(pixels, sources, rows, {"images": images, "index": index, "factors": factors, "rejected": rejected}, notes=notes)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 import hashlib
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ class Network(nn.Module):
         super().__init__()
         self.recipe, self.side = recipe, side
         if recipe["name"] == "small":
-            self.encoder, width = small(recipe["channels"], recipe["norm"], recipe["h"], side), recipe["h"]
+            self.encoder, width = small(recipe["layers"], recipe["norm"], recipe["h"], side), recipe["h"]
         else:
             self.encoder, width = resnet(recipe["name"], recipe["norm"], side)
         self.head = head(recipe["head"], width, recipe["hidden"], recipe["z"])
@@ -30,13 +31,13 @@ class Network(nn.Module):
         return h, self.head(h)
 
 
-def small(channels, norm, width, side):
-    """3x3 convolutions of stride 2 with ReLU, then a linear layer to h with ReLU."""
-    layers, inputs = [], 3
-    for outputs in channels:
-        layers += [nn.Conv2d(inputs, outputs, 3, stride=2, padding=1), *normalization(norm, outputs), nn.ReLU()]
-        inputs, side = outputs, -(-side // 2)
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(inputs * side * side, width), nn.ReLU())
+def small(layers, norm, width, side):
+    """3x3 convolutions with ReLU, `layers` giving (channels, stride) of each, then a linear layer to h with ReLU."""
+    parts, inputs = [], 3
+    for outputs, stride in layers:
+        parts += [nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1), *normalization(norm, outputs), nn.ReLU()]
+        inputs, side = outputs, -(-side // stride)
+    return nn.Sequential(*parts, nn.Flatten(), nn.Linear(inputs * side * side, width), nn.ReLU())
 
 
 def resnet(name, norm, side):
@@ -97,9 +98,14 @@ def start(recipe, side, seed):
 def save_network(path, network):
     """Weights and buffers as `encoder.*` and `head.*`, with the recipe of the network in the file's metadata."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
-    recipe = json.dumps({"encoder": network.recipe, "side": network.side}, sort_keys=True)
+    recipe = json.dumps({"encoder": network.recipe, "side": network.side, "of": owner(path)}, sort_keys=True)
     with replacing(path, "wb") as file:
         file.write(save(tensors, {"recipe": recipe}))
+
+
+def owner(path):
+    """The run and the seed that the path of a file of weights names, <run>/<seed>.safetensors."""
+    return [Path(path).parent.name, Path(path).stem]
 
 
 def load_network(path):
@@ -107,6 +113,8 @@ def load_network(path):
     try:
         with safe_open(path, "pt") as file:
             recipe = json.loads(file.metadata()["recipe"])
+            if recipe["of"] != owner(path):
+                raise Refused(f"{path}: holds the weights of run {recipe['of'][0]}, seed {recipe['of'][1]}; rerun the run's pretrain stage")
             network = Network(recipe["encoder"], recipe["side"])
             network.load_state_dict({name: file.get_tensor(name) for name in list(file.keys())})
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as fault:
@@ -118,7 +126,7 @@ def fingerprint(network):
     """sha256 over every weight and buffer, by name."""
     digest = hashlib.sha256()
     for name, tensor in sorted(network.state_dict().items()):
-        digest.update(name.encode() + tensor.cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        digest.update(name.encode() + tensor.cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 

@@ -47,7 +47,8 @@ def info_nce(similarity, positive, negative, temperature, debias, hardness, filt
     Returns (loss in nats, mean over anchors; number of candidates int64 [A]):
     L_i = -log( exp(s_i+ / t) / (exp(s_i+ / t) + sum_j exp(s_ij / t)) )     (van den Oord et al. 2018, equation 4)
     debias: prior probability that a negative is a false one; hardness: the weight of a negative grows with
-    exp(hardness s_ij / t); both as in `negative_mass`. filter_above: a negative of larger similarity is no candidate.
+    exp(hardness s_ij / t); both as in `negative_mass`. filter_above: a negative of larger similarity is no candidate (elimination
+    of suspected false negatives, Huynh et al. 2022; differs: by a threshold, they take the most similar few).
     With debias 0, hardness 0 and filter_above 1 this is the plain loss, bit by bit.
     """
     if filter_above < 1:

@@ -6,13 +6,15 @@ import numpy as np
 import torch
 from torch import nn
 
+from stages.lib.checks import load_images, load_relation, load_split
 from stages.lib.draws import Draws
 from stages.lib.encoder import save_network, start
 from stages.lib.infonce import matched, unit_rows
+from stages.lib.resume import Saved, setting
 from stages.lib.ring import STALENESS
 from stages.lib.spectrum import effective_rank
 from stages.lib.stage import Refused
-from stages.lib.tables import read_json, read_table, write_table
+from stages.lib.tables import read_json, write_table
 from stages.lib.views import pair_of_views, view
 from stages.lib.workers import over_seeds, tick
 
@@ -48,8 +50,11 @@ class Objective(nn.Module):
         return []
 
 
-def pretrain(objective, plan, images, split, relation, models, curves, staleness):
-    """Train one network per seed on the train images and write its weights, its curve and the age of its keys; `objective` is a class above."""
+def pretrain(objective, plan, images, split, relation, models, curves, staleness, resume):
+    """Train one network per seed on the train images and write its weights, its curve and the age of its keys; `objective` is a class above.
+
+    resume: folder of saved states, from which a training that was broken off goes on; a finished one is there too.
+    """
     recipe = read_json(plan)
     train = TrainImages(images, split, relation)
     seeds = [recipe["seed"] + replicate for replicate in range(recipe["replicates"])]
@@ -62,8 +67,11 @@ def pretrain(objective, plan, images, split, relation, models, curves, staleness
     for note in objective.notes(recipe, len(train), steps):
         print(f"note: {note}")
 
+    common = setting(recipe, images) if settings else None
+
     def work(seed):
-        network, curve, ages = train_one(objective, recipe, train, seed)
+        saved = Saved(resume, common, seed, train.ids, train.relation_of(seed, recipe), recipe["resume"]["limit_mb"]) if settings else None
+        network, curve, ages = train_one(objective, recipe, train, seed, saved)
         save_network(f"{models}/{seed}.safetensors", network)
         return curve, ages
 
@@ -79,16 +87,16 @@ class TrainImages:
     """The train images and who counts as the same; reads no label and no other split."""
 
     def __init__(self, images, split, relation):
-        self.images = np.load(images, mmap_mode="r")
-        self.relation = np.load(relation)  # [N] groups, or one row a seed: [R, N] groups or [R, N, k] neighbors
-        rows = read_table(split, ["id", "split"])
-        related = self.relation.shape[min(1, self.relation.ndim - 1)]
-        if not len(rows) == len(self.images) == related:
-            raise Refused(f"{split} has {len(rows)} rows, {images} {len(self.images)} and {relation} {related}; they must agree")
-        self.ids = np.array([int(row["id"]) for row in rows if row["split"] == "train"])
+        self.images = load_images(images)
+        self.relation = load_relation(relation, len(self.images))  # [N] groups, or one row a seed: [R, N] groups or [R, N, k] neighbors
+        self.ids = load_split(split, len(self.images))["train"]
 
     def __len__(self):
         return len(self.ids)
+
+    def relation_of(self, seed, recipe):
+        """int64 [N] groups or [N, k] neighbors."""
+        return self.relation if self.relation.ndim == 1 else self.relation[seed - recipe["seed"]]
 
     def batch(self, ids):
         """uint8 [B, 3, S, S]"""
@@ -100,8 +108,7 @@ class Source:
 
     def __init__(self, train, recipe, seed, device):
         self.train, self.policy, self.seed, self.device = train, recipe.get("views"), seed, device
-        relation = train.relation if train.relation.ndim == 1 else train.relation[seed - recipe["seed"]]
-        self.relation = torch.from_numpy(relation).to(device)
+        self.relation = torch.from_numpy(train.relation_of(seed, recipe)).to(device)
         self.ids = torch.from_numpy(train.ids).to(device)
 
     def __len__(self):
@@ -134,8 +141,11 @@ def batches(count, size):
     return [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True)]
 
 
-def train_one(objective, recipe, train, seed):
-    """(network, curve, ages) of one seed; the curve has one row an epoch, epoch 0 being the start values; ages are rows of STALENESS."""
+def train_one(objective, recipe, train, seed, saved):
+    """(network, curve, ages) of one seed; the curve has one row an epoch, epoch 0 being the start values; ages are rows of STALENESS.
+
+    saved: the Saved states of this training; it goes on after the newest.
+    """
     settings = recipe.get("pretrain")
     device = torch.device(recipe["device"])
     network = start(recipe["encoder"], train.images.shape[-1], seed).to(device)
@@ -146,11 +156,16 @@ def train_one(objective, recipe, train, seed):
         return network, curve, []
 
     learner = objective(network, recipe, source).to(device)
-    learner.begin()
     optimizer = torch.optim.AdamW(parameter_groups(learner, settings["weight_decay"]), lr=settings["lr"], fused=True)
     slices = batches(len(train), settings["batch_size"])
-    total, step, ages = settings["epochs"] * len(slices), 0, []
-    for epoch in range(1, settings["epochs"] + 1):
+    total, done, ages = settings["epochs"] * len(slices), 0, []
+    if state := saved.load(learner, optimizer):
+        done, curve, ages = state["epoch"], state["curve"], state["ages"]
+    else:
+        learner.begin()
+    step = done * len(slices)
+    tick(step, seed=seed)
+    for epoch in range(done + 1, settings["epochs"] + 1):
         order = source.order(epoch)
         network.train()
         logs = []
@@ -171,8 +186,13 @@ def train_one(objective, recipe, train, seed):
             step += 1
             tick(seed=seed, loss=f"{loss.item():.3f}")
         means = {name: float(np.mean([log[name] for log in logs])) for name in logs[0]}
+        if means["loss"] == means["reference"] == 0:
+            raise Refused(f"no anchor had a negative in epoch {epoch} (seed {seed}): a loss of 0 that teaches nothing; no weights were written. "
+                          "Raise negatives.filter_above (at the start all z point nearly one way), or choose another relation")
         curve.append({"seed": seed, "epoch": epoch, **means, "lr": lr, **health(network, watched)})
         ages += [{"seed": seed, "epoch": epoch, **row} for row in learner.staleness()]
+        if epoch % recipe["resume"]["every"] == 0 or epoch == settings["epochs"]:
+            saved.save(learner, optimizer, epoch, curve=curve, ages=ages)
     return network, curve, ages
 
 

@@ -43,6 +43,11 @@ def one_of(*names):
     return leaf(lambda v: isinstance(v, (str, bool)) and v in names, "one of " + ", ".join(map(str, names)))
 
 
+def names(allowed):
+    return leaf(lambda v: isinstance(v, list) and v and all(name in allowed for name in v) and len(set(v)) == len(v),
+                "a list of different names out of " + ", ".join(allowed))
+
+
 def numbers(low, high):
     return leaf(lambda v: isinstance(v, list) and v and all(is_number(x) and low <= x <= high for x in v) and sorted(set(v)) == v,
                 f"a list of different numbers from {low:g} to {high:g} in rising order")
@@ -56,6 +61,9 @@ Raw = leaf(lambda v: isinstance(v, str) and re.fullmatch(r"data/raw(/[^/\\'\x00-
 Color = leaf(lambda v: isinstance(v, list) and len(v) == 3 and all(is_number(x) and 0 <= x <= 1 for x in v), "[red, green, blue], each from 0 to 1")
 Share = leaf(lambda v: is_number(v) and (0 < v < 1 or (isinstance(v, int) and v >= 1)), "a count (1 or more) or a fraction between 0 and 1")
 Flag = leaf(lambda v: isinstance(v, bool), "true or false")
+Whole = leaf(lambda v: isinstance(v, list) and v and all(isinstance(x, int) and not isinstance(x, bool) and x >= 1 for x in v) and sorted(set(v)) == v,
+             "a list of different whole numbers from 1 in rising order")
+Value = leaf(lambda v: is_number(v) or (isinstance(v, str) and v), "a number or a name")
 Probability = number(0, 1)
 Seed = whole(0, LARGEST_SEED)
 
@@ -70,6 +78,7 @@ class Split(Strict):
     test: Share
     seed: Seed
     group_by: Word = None
+    hold_out: list[Annotated[dict[Word, Value], Field(min_length=1)]]
 
 
 class GivenSplit(Strict):
@@ -77,6 +86,7 @@ class GivenSplit(Strict):
     val: number(0, 0.9)
     seed: Seed
     group_by: Word = None
+    hold_out: leaf(lambda v: v == [], "[], since a column tells the split")
 
 
 class Drawing(Strict):
@@ -90,6 +100,13 @@ class Drawing(Strict):
 
 class ShapesDrawing(Drawing):
     per_kind: whole(1, 10**7)
+    shapes: names(["circle", "square", "triangle", "diamond", "cross", "ring"])
+    hue: span(-0.5, 0.5) = None
+    tint: span(-1, 1) = None
+    mix: span(0, 1) = None
+    textures: names(["plain", "stripes", "checks"]) = None
+    watermark_correlation: Probability = None
+    watermark_free: Probability = None
     position: span(-256, 256)
     scale: span(0.5, 256)
 
@@ -98,7 +115,6 @@ class Entry(Strict):
     raw: Raw
     main_factor: Word
     second_factor: Word
-    columns: dict[Word, one_of("class", "number", "none")]
     split: Annotated[Annotated[Split, Tag("drawn")] | Annotated[GivenSplit, Tag("given")],
                      Discriminator(lambda v: "given" if isinstance(v, dict) and "column" in v else "drawn")]
 
@@ -110,7 +126,7 @@ class Shapes(Entry):
     @staticmethod
     def total(images):
         """The number of images that `images` describes, None if only the source can tell."""
-        return 3 * len(images["colors"]) * images["per_kind"]
+        return len(images["shapes"]) * len(images["colors"]) * images["per_kind"]
 
 
 class Digits(Entry):
@@ -132,6 +148,7 @@ class Pictures(Strict):
     background: Color
     max_pixels: whole(1, 89_478_485)  # Pillow's own guard begins there
     on_bad: one_of("stop", "skip")
+    columns: dict[Word, one_of("class", "number", "none")]
     near: Annotated[Annotated[Near, Tag("near")] | Annotated[one_of("none"), Tag("none")],
                     Discriminator(lambda v: "near" if isinstance(v, dict) else "none")]
 
@@ -180,7 +197,13 @@ class Blur(Strict):
     sigma: span(0.01, 100)
 
 
+class Corner(Strict):
+    probability: Probability
+    side: Probability
+
+
 class Views(Strict):
+    corner: Corner = None
     crop: Crop = None
     flip: Probability = None
     zoom: span(0.1, 10) = None
@@ -190,6 +213,30 @@ class Views(Strict):
     swap: Probability = None
     blur: Blur = None
     noise: number(0, 1) = None
+
+
+class Pixels(Strict):
+    """Strength 0 of each is the identity."""
+    swap: Probability = None
+    grayscale: Probability = None
+    flip: Probability = None
+    watermark: Probability = None
+    rotate: whole(0, 3) = None
+    gamma: number(-5, 5) = None
+    blur: number(0, 100) = None
+    noise: number(0, 1) = None
+
+
+class Intervention(Strict):
+    factor: Word = None
+    to: Value = None
+    pixels: Pixels = None
+
+
+class Transfer(Strict):
+    run: Word
+    beside: Word
+    to: Name
 
 
 class Relation(Strict):
@@ -209,10 +256,11 @@ MINED = {"clusters": {"clusters", "restarts"}, "neighbors": {"k"}}  # what each 
 
 
 class Encoder(Strict):
-    """`channels` and `h` are those of `small`: the recipe of a run with another encoder does not hold them."""
+    """`layers` and `h` are those of `small`: the recipe of a run with another encoder does not hold them."""
     name: one_of("small", "resnet18", "resnet50")
-    channels: leaf(lambda v: isinstance(v, list) and v and all(isinstance(x, int) and not isinstance(x, bool) and 1 <= x <= 4096 for x in v),
-                   "a list of whole numbers from 1 to 4096, one a layer") = None
+    layers: leaf(lambda v: isinstance(v, list) and v and all(isinstance(x, list) and len(x) == 2 and all(type(y) is int for y in x)
+                                                            and 1 <= x[0] <= 4096 and 1 <= x[1] <= 4 for x in v),
+                 "a list of [channels, stride], one a layer: whole numbers from 1 to 4096 and from 1 to 4") = None
     norm: one_of("none", "group", "batch")
     h: whole(1, 65536) = None
     head: one_of("none", "linear", "mlp")
@@ -227,6 +275,11 @@ class Pretrain(Strict):
     warmup: number(0, 0.9)
     schedule: one_of("constant", "cosine")
     weight_decay: number(0, 1)
+
+
+class Resume(Strict):
+    every: whole(1, 10**6)
+    limit_mb: whole(1, 10**7)
 
 
 class Contrasting(Pretrain):
@@ -271,6 +324,7 @@ class Untrained(Recipe):
 class Trained(Recipe):
     views: Views
     pretrain: Pretrain
+    resume: Resume
 
 
 class SupCon(Trained):
@@ -297,6 +351,31 @@ class Probe(Strict):
     k: whole(1, 10**6)
     C: numbers(1e-9, 1e9)
     max_iter: whole(1, 10**6)
+    penalties: numbers(1e-9, 1e9)
+    recall: Whole
+    shots: Whole
+    episodes: whole(2, 10**6)
+    slices: list[Word]
+
+
+class Geometry(Strict):
+    k: whole(1, 10**6)
+    temperatures: numbers(0.001, 10000)
+    images: whole(2, 10**6)
+    floor: number(0, 1)
+
+
+class Extract(Strict):
+    batch_size: whole(1, 10**6)
+    views: Views
+    transformed: whole(1, 10**7)
+
+
+class Finetune(Strict):
+    labels: whole(1, 10**7)
+    steps: whole(1, 10**7)
+    batch_size: whole(1, 10**6)
+    lr: numbers(1e-9, 100)
 
 
 class Judge(Strict):
@@ -306,13 +385,15 @@ class Judge(Strict):
     gained: number(0, 10)
     room: number(0, 1)
     collapse_rank: number(1, 10**6)
+    collapse_spread: number(0, 1)
+    collapse_share: number(0, 1)
 
 
 class Readout(Strict):
     run: leaf(lambda v: isinstance(v, str) and v, "the name of a run, or pixels")
     space: one_of("pixels", "h", "z")
     factor: Word = None
-    probe: one_of("knn", "linear", "spread")
+    probe: one_of("knn", "linear", "ridge", "finetune", "transformation", "spread")
 
 
 class Claim(Strict):
@@ -343,6 +424,17 @@ class Page(Strict):
     queries: whole(1, 24)
 
 
+class Explain(Strict):
+    simclr: Word
+    moco: Word
+    images: whole(2, 16)
+    queue: whole(1, 64)
+    step: whole(1, 10**5)
+    temperatures: numbers(0.001, 10000)
+    momenta: numbers(0, 1)
+    steps_of_key: whole(1, 1000)
+
+
 class Plot(Strict):
     dpi: whole(50, 600)
 
@@ -360,18 +452,26 @@ class Params(Strict):
     encoder: Encoder
     watch: whole(2, 10**6)
     pretrain: Contrasting
+    resume: Resume
     negatives: Negatives
     moco: Queue
     vicreg: Terms
-    extract: dict[Literal["batch_size"], whole(1, 10**6)]
+    extract: Extract
+    interventions: dict[Name, Intervention]
+    transformations: dict[Name, Annotated[list[Pixels], Field(min_length=1)]]
     runs: Annotated[dict[Name, dict[str, Any]], Field(min_length=1)]
     probe: Probe
+    geometry: Geometry
+    finetune: Finetune
+    transfers: dict[Name, Transfer]
     judge: Judge
     claims: dict[Name, Claim]
     preview: Preview
     map: Map
     page: Page
     plot: Plot
+    explain: Explain
+    illustrate: Plot
 
 
 KEYS = {field.alias or name for model in list(globals().values()) if isinstance(model, type) and issubclass(model, Strict)

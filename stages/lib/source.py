@@ -12,27 +12,27 @@ from stages.lib.workers import over_seeds, tick
 CHUNK = 64  # images that a worker takes at a time
 
 
-def write_dataset(images, names, factors, paths, rejected=(), ties=None):
+def write_dataset(images, names, factors, paths, rejected=(), ties=None, notes=None):
     """Write a data set to `paths` (images, index, factors, rejected).
 
     images: uint8 [N, 3, S, S], in memory or a memory map; names: where each image comes from; factors: dicts with the same
-    keys, one row an image, in the same order; ties: a hashable per image, equal for images that belong together.
+    keys, one row an image, in the same order; ties: a hashable per image, equal for images that belong together; notes: dicts
+    with the same keys, further columns of the index, which tell of a file and are no factors.
     Images with equal ties (none given: equal pixels) share a group: the id of the first of them.
     """
     hashes = [hashlib.sha256(np.ascontiguousarray(image).tobytes()).hexdigest() for image in images]
     first = {}
-    index = [{"id": row, "source": name, "sha256": code, "group": first.setdefault(tie, row)}
+    index = [{"id": row, "source": name, "sha256": code, "group": first.setdefault(tie, row), **(notes[row] if notes else {})}
              for row, (name, code, tie) in enumerate(zip(names, hashes, hashes if ties is None else ties, strict=True))]
     with replacing(paths["images"], "wb") as file:
         np.save(file, images, allow_pickle=False)
-    write_table(paths["index"], index, ["id", "source", "sha256", "group"])
+    write_table(paths["index"], index, list(index[0]))
     write_table(paths["factors"], [{"id": row, **values} for row, values in enumerate(factors)], ["id", *factors[0]])
     write_table(paths["rejected"], rejected, ["path", "reason"])
     labels = {}
     for code, values in zip(hashes, factors, strict=True):
-        labels.setdefault(code, []).append(values.values())
-    mixed = sum(any(len({cell for cell in column if cell != ""}) > 1 for column in zip(*rows, strict=True)) for rows in labels.values())
-    if mixed:
+        labels.setdefault(code, set()).add(tuple(values.values()))
+    if mixed := sum(len(found) > 1 for found in labels.values()):
         print(f"  {mixed} images are there under several labels: all copies are kept, in one group")
     exact = len(index) - len(set(hashes))
     near = "" if ties is None else f" and {len(index) - len(first) - exact} near"

@@ -1,24 +1,29 @@
 """Reading params.yaml, and reading and writing tables (CSV) and JSON: whole files, replaced atomically, same input, same bytes."""
 import contextlib
 import csv
+import errno
 import json
 import os
-import tempfile
 from pathlib import Path
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.error import YAMLError
 
 from stages.lib.stage import Refused
+
+TIDY = ["run", "seed", "space", "factor", "probe", "slice", "metric", "value", "n", "note"]  # note: why there is no value
 
 
 def read_params(path, *keys):
     """The value under `keys` in the YAML 1.2 file `path` (so `1e-05`, as DVC writes it, is a number); duplicate keys are refused."""
     try:
         node = YAML(typ="safe", pure=True).load(Path(path).read_text(encoding="utf-8"))
-    except (MarkedYAMLError, UnicodeDecodeError) as fault:
+    except (YAMLError, ValueError, TypeError, RecursionError) as fault:
         where = getattr(fault, "problem_mark", None)
-        raise Refused(f"{path}{f', line {where.line + 1}' if where else ''}: {getattr(fault, 'problem', fault)}") from None
+        what = " ".join(str(getattr(fault, "problem", None) or fault).split())
+        raise Refused(f"{path}{f', line {where.line + 1}' if where else ''}: {what}") from None
+    if not isinstance(node, dict):
+        raise Refused(f"{path}: no mapping of keys to values")
     for key in keys:
         if not isinstance(node, dict) or key not in node:
             raise Refused(f"{path}: no key {'.'.join(keys)}")
@@ -28,21 +33,26 @@ def read_params(path, *keys):
 
 @contextlib.contextmanager
 def replacing(path, mode="w"):
-    """A file that takes the place of `path` in one step when the block ends well, and leaves `path` as it was when it does not."""
+    """A file that takes the place of `path` in one step when the block ends well, and leaves `path` as it was when it does not.
+
+    Until then it is `.<name>.partial`, which git and DVC ignore; what a kill leaves of it, the next writing of `path` overwrites.
+    """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.partial")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
-        with os.fdopen(handle, mode, **text) as file:
+        with open(temporary, mode, **text) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
         os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
+    except BaseException as failure:
+        with contextlib.suppress(OSError):
             os.unlink(temporary)
+        if isinstance(failure, OSError) and failure.filename in (None, str(temporary)):  # a full disk does not say which file it was
+            number = failure.errno or errno.ENOSPC  # numpy says only how much it could write
+            raise OSError(number, os.strerror(number), str(path)) from None
         raise
 
 
@@ -55,19 +65,26 @@ def write_table(path, rows, columns):
 
 
 def read_table(path, columns=()):
-    """The rows of a CSV as dicts of strings, in order; a missing column or a ragged row is refused by name."""
+    """The rows of a CSV as dicts of strings, in order; a missing column, a ragged row, or an `id` that does not count from 0 is refused by name."""
     with open(path, encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, strict=True)
         try:
-            rows = list(reader)
+            names, rows = reader.fieldnames or [], list(reader)
         except (csv.Error, UnicodeDecodeError) as fault:
             raise Refused(f"{path}, line {reader.line_num}: {fault}") from None
-        missing = [name for name in columns if name not in (reader.fieldnames or [])]
+        twice = [name for name in names if name and names.count(name) > 1]
+        if twice:
+            raise Refused(f"{path}: column {twice[0]} is there twice")
+        missing = [name for name in columns if name not in names]
     if missing:
-        raise Refused(f"{path}: column {missing[0]} is missing; found {', '.join(reader.fieldnames or ['nothing'])}")
+        raise Refused(f"{path}: column {missing[0]} is missing; found {', '.join(names) or 'nothing'}")
     for number, row in enumerate(rows, start=2):
         if None in row or None in row.values():
-            raise Refused(f"{path}, line {number}: the row does not have {len(reader.fieldnames)} cells")
+            raise Refused(f"{path}, line {number}: the row does not have {len(names)} cells")
+        if "id" in columns and row["id"] != str(number - 2):
+            raise Refused(f"{path}, line {number}: id {row['id']!r} where {number - 2} is due")
+    if "id" in columns and not rows:
+        raise Refused(f"{path}: holds no row")
     return rows
 
 
@@ -79,7 +96,14 @@ def write_json(path, value):
 
 
 def read_json(path):
+    """The mapping in a file of JSON; to ask it, or one in it, for a key that it lacks is refused by name."""
+    class Mapping(dict):
+        def __missing__(self, key):
+            raise Refused(f"{path}: no key {key}; rerun the stage that writes it")
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as fault:
+        value = json.loads(Path(path).read_text(encoding="utf-8"), object_hook=Mapping)
+        if not isinstance(value, Mapping):
+            raise ValueError("no mapping")
+        return value
+    except (ValueError, RecursionError) as fault:
         raise Refused(f"{path}: not JSON ({fault})") from None

@@ -2,7 +2,7 @@
 
 Every operation is a pure function of float images [B, 3, S, S] in [0, 1] and of one number per image; for the same
 numbers it equals torchvision's functional operation of that name. A policy is a mapping from operation to strength;
-an operation that it does not name is not applied. Order, fixed (torchvision shuffles the jitter's): geometry in one
+an operation that it does not name is not applied. Order, fixed (torchvision shuffles the jitter's): corner, geometry in one
 resampling (crop, flip, zoom, shift), blur, brightness, contrast, saturation, hue, grayscale, swap, noise.
 """
 import math
@@ -25,6 +25,9 @@ def pair_of_views(images, ids, policy, seed, epoch):
 
 def view(images, draws, policy):
     """One view of float images [B, 3, S, S] under `policy`, with random numbers from `draws`."""
+    if "corner" in policy:
+        covered = cover_corner(images, draws.uniform(*images.shape[1:]), policy["corner"]["side"])
+        images = torch.where(draws.chance(policy["corner"]["probability"])[:, None, None, None], covered, images)
     if policy.keys() & {"crop", "flip", "zoom", "shift"}:
         images = resample(images, *_geometry(draws, policy, images.shape[-1]))
     if "blur" in policy:
@@ -103,6 +106,17 @@ def by_axes(images, rows, columns):
     images = torch.bmm(images.reshape(batch, channels * side, side), columns.transpose(1, 2))
     images = images.view(batch, channels, side, side).transpose(2, 3).reshape(batch, channels * side, side)
     return torch.bmm(images, rows.transpose(1, 2)).view(batch, channels, side, side).transpose(2, 3).contiguous()
+
+
+def cover_corner(images, pixels, side):
+    """`images` with `pixels` in the top left corner, a square of `side` times the image's side, rounded to whole pixels.
+
+    Random erasing (Zhong et al. 2020) at a known place: what a corner shows then no longer tells which image it is.
+    """
+    end = round(side * images.shape[-1])
+    covered = images.clone()
+    covered[:, :, :end, :end] = pixels[:, :, :end, :end]
+    return covered
 
 
 def _jitter(images, draws, strength):

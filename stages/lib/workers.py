@@ -1,5 +1,4 @@
 """Seeds in parallel: forked one-thread processes, so that neither result nor bytes depend on the number of cores."""
-import ctypes
 import multiprocessing
 import os
 import signal
@@ -11,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from stages.lib.stage import Refused
+from stages.lib.stage import Refused, die_with_parent
 
 _progress = None
 _work = None  # inherited by the forked workers: a closure cannot be sent to them
@@ -65,9 +64,8 @@ def _start(queue, parent):
     global _progress
     _progress = queue
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent ends its workers
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: no worker outlives the stage
-    if os.getppid() != parent:
+    die_with_parent()
+    if os.getppid() != parent:  # it died before that
         os._exit(1)
     threadpool_limits(1)
     if "torch" in sys.modules:

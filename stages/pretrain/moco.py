@@ -80,8 +80,8 @@ class MoCo(Objective):
                    "the key network stays near its start")
 
 
-def main(plan, images, split, relation, models, curves, staleness):
-    pretrain(MoCo, plan, images, split, relation, models, curves, staleness)
+def main(plan, images, split, relation, models, curves, staleness, resume):
+    pretrain(MoCo, plan, images, split, relation, models, curves, staleness, resume)
 
 
 if __name__ == "__main__":

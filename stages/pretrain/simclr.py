@@ -22,8 +22,8 @@ class SimCLR(Objective):
         self.temperature.clamp()
 
 
-def main(plan, images, split, relation, models, curves, staleness):
-    pretrain(SimCLR, plan, images, split, relation, models, curves, staleness)
+def main(plan, images, split, relation, models, curves, staleness, resume):
+    pretrain(SimCLR, plan, images, split, relation, models, curves, staleness, resume)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ class SupCon(Objective):
         return loss, z, {"reference": guessing(candidates), "positives": positives.double().mean().item(), "left_out": left_out}
 
 
-def main(plan, images, split, relation, models, curves, staleness):
-    pretrain(SupCon, plan, images, split, relation, models, curves, staleness)
+def main(plan, images, split, relation, models, curves, staleness, resume):
+    pretrain(SupCon, plan, images, split, relation, models, curves, staleness, resume)
 
 
 if __name__ == "__main__":

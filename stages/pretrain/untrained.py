@@ -3,8 +3,8 @@ from stages.lib.loop import Objective, pretrain
 from stages.lib.stage import run
 
 
-def main(plan, images, split, relation, models, curves, staleness):
-    pretrain(Objective, plan, images, split, relation, models, curves, staleness)
+def main(plan, images, split, relation, models, curves, staleness, resume):
+    pretrain(Objective, plan, images, split, relation, models, curves, staleness, resume)
 
 
 if __name__ == "__main__":

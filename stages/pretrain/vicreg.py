@@ -46,8 +46,8 @@ class VICReg(Objective):
         return loss, z, {"reference": collapsed, **{name: term.item() for name, term in terms.items()}}
 
 
-def main(plan, images, split, relation, models, curves, staleness):
-    pretrain(VICReg, plan, images, split, relation, models, curves, staleness)
+def main(plan, images, split, relation, models, curves, staleness, resume):
+    pretrain(VICReg, plan, images, split, relation, models, curves, staleness, resume)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from PIL import Image
 
 from stages.dataset import folder as stage
 from stages.dataset.folder import near_duplicates
+from stages.lib.factors import is_numeric
 from stages.lib.stage import Refused
 from stages.lib.tables import read_table
 from stages.probe import main as probe
@@ -33,9 +34,10 @@ def write_table(path, header, rows):
 
 
 def entry(**changes):
-    images = {"size": 16, "background": [1, 1, 1], "max_pixels": 10**6, "on_bad": "skip", "near": {"bits": 10, "levels": 4}, **changes.pop("images", {})}
-    return {"source": "folder", "raw": "data/raw/photos", "main_factor": "class", "second_factor": "none", "columns": {}, "images": images,
-            "split": {"train": 0.6, "val": 0.2, "test": 0.2, "seed": 1}, **changes}
+    images = {"size": 16, "background": [1, 1, 1], "max_pixels": 10**6, "on_bad": "skip", "columns": {}, "near": {"bits": 10, "levels": 4}}
+    images |= changes.pop("images", {})
+    return {"source": "folder", "raw": "data/raw/photos", "main_factor": "class", "second_factor": "none", "images": images,
+            "split": {"train": 0.6, "val": 0.2, "test": 0.2, "seed": 1, "hold_out": []}, **changes}
 
 
 def parameters(tmp_path, **changes):
@@ -58,43 +60,53 @@ def divide(out, params):
     return [row["split"] for row in read_table(f"{out}/split.csv")]
 
 
+def read_out(out, params):
+    probe(params, "pixels", "photos", f"{out}/images.npy", f"{out}/factors.csv", f"{out}/split.csv", f"{out}/probe.csv", f"{out}/right.npz")
+
+
 @pytest.fixture(scope="module")
 def dirty(tmp_path_factory):
     """(folder, output, what was printed): two classes by folder and every fault that a folder can have."""
     base = tmp_path_factory.mktemp("dirty")
     raw, secret = base / "photos", base / "outside"
-    for place in ("birds", "cats", "empty", f"{NFC}", f"{NFD}", ".ipynb_checkpoints", "cats/deep"):
+    for place in ("birds", "cats/deep", "empty", "lonely", "misc", NFC, NFD, ".ipynb_checkpoints"):
         (raw / place).mkdir(parents=True, exist_ok=True)
     secret.mkdir()
     noise(999).save(secret / "secret.png")
     for number, name in enumerate(HOSTILE):
         noise(number).save(raw / "birds" / name)
+    noise(19).save(raw / "lonely/one.png")
     noise(20).save(raw / NFC / "one.png")
     noise(21).save(raw / NFD / "two.png")
     noise(22).save(raw / "cats" / f"{NFC}.png")  # twins: two files, one name once normalized
     noise(23).save(raw / "cats" / f"{NFD}.png")
     noise(24).save(raw / "cats/deep/same.png")
     noise(24).save(raw / "birds/same.bmp")  # a picture under two labels
-    noise(25, 200).save(raw / "cats/near.png")
-    noise(25, 200).save(raw / "cats/near.jpg", quality=70)
-    noise(25, 200).save(raw / "cats/near.webp", quality=70)
-    frames = [noise(26), noise(27)]
-    frames[0].save(raw / "cats/moving.gif", save_all=True, append_images=frames[1:])
-    noise(28).save(raw / "top.png")
-    (raw / os.fsdecode(b"bytes\xff.png")).write_bytes((raw / "top.png").read_bytes())
+    for name in ("near.png", "near.webp", "torn.png"):
+        noise(25, 200).save(raw / "cats" / name, **SUFFIXES.get(name[5:], {}))
+    noise(26).save(raw / "cats/moving.gif", save_all=True, append_images=[noise(27)])
+    for number, name in enumerate(("rowless.png", "blank.png", "nan.png", "good.png")):
+        noise(30 + number).save(raw / "misc" / name)
+    good = (raw / "misc/good.png").read_bytes()
+    (raw / "misc" / os.fsdecode(b"bytes\xff.png")).write_bytes(good)
     for name in (".DS_Store", "Thumbs.db", "._top.png", ".ipynb_checkpoints/top.png"):
-        (raw / name).write_bytes((raw / "top.png").read_bytes())
-    (raw / "cats/cut.png").write_bytes((raw / "top.png").read_bytes()[:500])
+        (raw / name).write_bytes(good)
+    (raw / "cats/cut.png").write_bytes(good[:500])
     (raw / "cats/empty.png").touch()
     (raw / "cats/fake.jpg").write_text("not a picture")
     Image.new("L", (2000, 1000)).save(raw / "cats/large.png")
+    rows = {path.relative_to(raw).as_posix(): ["0.5", "x"] for path in sorted(raw.rglob("*.*")) if path.is_file() and "\udcff" not in str(path)
+            and not any(part.startswith(".") for part in path.parts) and path.name not in ("Thumbs.db", "rowless.png")}
     (raw / "loop").symlink_to(raw)
     (raw / "cats/out.png").symlink_to(secret / "secret.png")
     os.mkfifo(raw / "cats/pipe.png")
-    rows = [["./top.png", "3", "x"], ["cats/twice.png", "1", ""], [f"cats/{NFD}.png", "7", NFD], [f"cats/{NFC}.png", "8", NFC],
-            ["birds/_first.png", "5", " spaced "], ["birds/_first.png", "5", "spaced"], ["cats/near.jpg", "1", ""], ["cats/near.jpg", "2", ""],
-            ["../outside/secret.png", "9", ""], [str(secret / "secret.png"), "9", ""], ["birds\\猫 咪.png", "4", "猫"]]
-    write_table(raw / "factors.csv", ["path", "age", "note/$x_1$", ""], [[*row, "0"] for row in rows])
+    rows |= {f"cats/{NFD}.png": ["7", NFD], f"cats/{NFC}.png": ["8", NFC], "misc/blank.png": ["1", " "], "misc/nan.png": ["nan", "y"],
+             "birds/_first.png": ["5", " spaced "], f"{NFC}/two.png": rows.pop(f"{NFD}/two.png"), "cats/gone.png": ["1", "x"],
+             "../outside/secret.png": ["9", "x"], str(secret / "secret.png"): ["9", "x"], "./birds\\猫 咪.png": ["4", "猫"]}
+    del rows["birds/猫 咪.png"]
+    again = [["birds/_first.png", "5", "spaced"], ["cats/torn.png", "2", "z"]]
+    write_table(raw / "factors.csv", ["path", "age ", "note/$x_1$", "", ""], [*([path, *cells, "", ""] for path, cells in rows.items()),
+                                                                             *([*row, "", ""] for row in again), [""] * 5])
     with pytest.MonkeyPatch.context() as patch:
         told = []
         patch.setattr("builtins.print", lambda *words, **_: told.append(" ".join(words)))
@@ -105,23 +117,25 @@ def dirty(tmp_path_factory):
 def test_every_file_is_in_the_manifest_once_or_rejected_with_its_reason(dirty):
     _, _, found, _ = dirty
     sources = [row["source"] for row in found["index"]]
-    expected = [*(f"birds/{name}" for name in HOSTILE), "birds/same.bmp", f"{NFC}/one.png", f"{NFD}/two.png", f"cats/{NFC}.png", f"cats/{NFD}.png",
-                "cats/deep/same.png", "cats/near.png", "cats/near.webp", "cats/moving.gif", "top.png", "bytes\\xff.png"]
+    expected = [*(f"birds/{name}" for name in HOSTILE), "birds/same.bmp", "lonely/one.png", f"{NFC}/one.png", f"{NFD}/two.png", f"cats/{NFC}.png",
+                f"cats/{NFD}.png", "cats/deep/same.png", "cats/near.png", "cats/near.webp", "cats/moving.gif", "misc/good.png"]
     assert sorted(sources) == sorted(expected) and [row["id"] for row in found["index"]] == [str(number) for number in range(len(expected))]
     reasons = {row["path"]: row["reason"] for row in found["rejected"]}
     for path, reason in {"cats/cut.png": "truncated or damaged", "cats/empty.png": "empty file", "cats/fake.jpg": "not a picture", "loop": "symbolic link",
                          "cats/out.png": "symbolic link", "cats/large.png": "2000 x 1000 pixels, more than max_pixels", "cats/pipe.png": "no regular file",
-                         "cats/near.jpg": "two rows of factors.csv contradict each other (the second is line 9)", "cats/twice.png": "without a file",
-                         "../outside/secret.png": "without a file"}.items():
-        assert reason in reasons.pop(path)
-    assert list(reasons) == [path for path in reasons if path.endswith("outside/secret.png")] and len(reasons) == 1
+                         "cats/torn.png": "two rows of factors.csv contradict each other", "cats/gone.png": "a row of factors.csv without a file",
+                         "misc/rowless.png": "no row in factors.csv", "misc/bytes\\xff.png": "no row in factors.csv",
+                         "misc/blank.png": "no value of note/$x_1$",
+                         "misc/nan.png": "age is nan, no number", "../outside/secret.png": "without a file"}.items():
+        assert reason in reasons.pop(path), path
+    assert len(reasons) == 1 and list(reasons)[0].endswith("outside/secret.png")
 
 
 def test_the_counts_are_told(dirty):
     *_, told = dirty
     for line in ("4 hidden or system files left out", "1 folders without a picture that can be used: empty", "1 pictures with more than one frame",
-                 "1 rows of factors.csv repeat an earlier one", "15 pictures without a row", "11 files or rows cannot be used",
-                 "1 images are there under several labels", "20 images of 16 pixels, 2 exact and 1 near duplicates, 11 files rejected"):
+                 "1 rows of factors.csv repeat an earlier one", "15 files or rows cannot be used", "1 images are there under several labels",
+                 "20 images of 16 pixels, 1 exact and 1 near duplicates, 15 files rejected"):
         assert line in told, told
 
 
@@ -137,27 +151,54 @@ def test_pixels_are_those_of_the_file(dirty):
 
 def test_factors_are_normalized_and_belong_to_their_own_file(dirty):
     _, _, found, _ = dirty
-    cells = {row["source"]: values for row, values in zip(found["index"], found["factors"], strict=True)}
+    cells = {row["source"]: list(values.values())[1:] for row, values in zip(found["index"], found["factors"], strict=True)}
     assert list(found["factors"][0]) == ["id", "class", "age", "note/$x_1$"]
-    assert cells[f"{NFC}/one.png"]["class"] == cells[f"{NFD}/two.png"]["class"] == NFC
-    assert (cells[f"cats/{NFC}.png"]["age"], cells[f"cats/{NFD}.png"]["age"]) == ("8", "7")
-    assert cells[f"cats/{NFD}.png"]["note/$x_1$"] == NFC
-    assert (cells["top.png"]["class"], cells["top.png"]["age"]) == ("", "3")
-    assert (cells["birds/猫 咪.png"]["age"], cells["birds/_first.png"]["note/$x_1$"]) == ("4", "spaced")
-    assert cells["birds/$x_1$.png"] == {"id": cells["birds/$x_1$.png"]["id"], "class": "birds", "age": "", "note/$x_1$": ""}
+    assert cells[f"{NFC}/one.png"] == cells[f"{NFD}/two.png"] == [NFC, "0.5", "x"]
+    assert cells[f"cats/{NFC}.png"] == ["cats", "8", NFC] and cells[f"cats/{NFD}.png"] == ["cats", "7", NFC]
+    assert cells["birds/猫 咪.png"] == ["birds", "4", "猫"] and cells["birds/_first.png"] == ["birds", "5", "spaced"]
 
 
-def test_the_later_stages_take_it(dirty):
-    """Split and probe: one class has one image, cells are empty, a factor's name holds a slash."""
+def test_the_later_stages_take_it(dirty, capsys):
+    """Split and probe: a class has one image, a factor's name holds a slash and a formula."""
     _, base, found, _ = dirty
     params = parameters(base)
     parts = divide(base / "out", params)
+    assert "class: 2 of 5 values have one image" in capsys.readouterr().out
     groups = {}
     for row, part in zip(found["index"], parts, strict=True):
         groups.setdefault(row["group"], set()).add(part)
-    assert all(len(spread) == 1 for spread in groups.values()) and len(groups) == 17 and set(parts) == {"train", "val", "test"}
-    probe(params, "pixels", f"{base}/out/images.npy", f"{base}/out/factors.csv", f"{base}/out/split.csv", f"{base}/out/probe.csv", f"{base}/out/right.npz")
-    assert {row["factor"] for row in read_table(f"{base}/out/probe.csv")} >= {"class", ""}
+    assert all(len(spread) == 1 for spread in groups.values()) and len(groups) == 18 and set(parts) == {"train", "val", "test"}
+    read_out(base / "out", params)
+    assert {row["factor"] for row in read_table(f"{base}/out/probe.csv")} >= {"class", "age", "note/$x_1$"}
+
+
+@pytest.mark.parametrize("column, kind, cells, written", [
+    ("grade", "number", ["1", "2", "10"], ["1.0", "2.0", "10.0"]), ("grade", "class", ["1.5", "2", "1.5"], ["grade 1.5", "grade 2", "grade 1.5"]),
+    ("grade", "class", ["a", "2", "a"], ["a", "2", "a"]), ("grade", "none", ["1", "", "2"], None)])
+def test_what_the_entry_says_of_a_column_is_written_so_that_the_rule_of_factors_sees_it(tmp_path, column, kind, cells, written):
+    for number in range(3):
+        (tmp_path / "photos/a").mkdir(parents=True, exist_ok=True)
+        noise(number).save(tmp_path / f"photos/a/{number}.png")
+    write_table(tmp_path / "photos/factors.csv", ["path", column], [[f"a/{number}.png", cell] for number, cell in enumerate(cells)])
+    found = make(tmp_path / "photos", tmp_path / "out", parameters(tmp_path, images={"columns": {column: kind}}))
+    if written:
+        assert [row[column] for row in found["factors"]] == written and is_numeric(written) == (kind == "number")
+    else:
+        assert column not in found["factors"][0] and [row[column] for row in found["index"]] == cells
+    with pytest.raises(Refused, match="datasets.photos.images.columns.weight: no such column; allowed: class, grade"):
+        make(tmp_path / "photos", tmp_path / "out", parameters(tmp_path, images={"columns": {"weight": "none"}}))
+
+
+def test_beside_a_table_the_folder_is_a_class_only_if_every_picture_lies_in_one(tmp_path):
+    (tmp_path / "photos/a").mkdir(parents=True)
+    for number, name in enumerate(("a/1.png", "a/2.png", "3.png")):
+        noise(number).save(tmp_path / "photos" / name)
+    params = parameters(tmp_path)
+    found = make(tmp_path / "photos", tmp_path / "out", params)
+    assert [row["class"] for row in found["factors"]] == ["a", "a"] and [row["path"] for row in found["rejected"]] == ["3.png"]
+    write_table(tmp_path / "photos/factors.csv", ["path", "age"], [["a/1.png", "0.5"], ["a/2.png", "1.5"], ["3.png", "2.5"]])
+    found = make(tmp_path / "photos", tmp_path / "out", params)
+    assert list(found["factors"][0]) == ["id", "age"] and not found["rejected"]
 
 
 def test_the_same_folder_filled_in_another_order_gives_the_same_bytes(tmp_path):
@@ -190,7 +231,7 @@ def test_sixty_pictures_of_noise_saved_twice_stay_paired_and_are_read_out_at_cha
             picture.save(tmp_path / "photos" / name, **SUFFIXES[suffix])
             rows.append([name, label])
     write_table(tmp_path / "photos/factors.csv", ["path", "class"], rows)
-    params = parameters(tmp_path, split={"train": 0.4, "val": 0.1, "test": 0.5, "seed": 1})
+    params = parameters(tmp_path, split={"train": 0.4, "val": 0.1, "test": 0.5, "seed": 1, "hold_out": []})
     found = make(tmp_path / "photos", tmp_path / "out", params)
     parts = divide(tmp_path / "out", params)
     groups = {}
@@ -198,8 +239,9 @@ def test_sixty_pictures_of_noise_saved_twice_stay_paired_and_are_read_out_at_cha
         groups.setdefault(row["group"], []).append(part)
     assert len(groups) == 60 and all(len(pair) == 2 and len(set(pair)) == 1 for pair in groups.values())
     out = tmp_path / "out"
-    probe(params, "pixels", f"{out}/images.npy", f"{out}/factors.csv", f"{out}/split.csv", f"{out}/probe.csv", f"{out}/right.npz")
-    accuracy = [float(row["value"]) for row in read_table(f"{out}/probe.csv") if row["metric"] == "accuracy"]
+    read_out(out, params)
+    accuracy = [float(row["value"]) for row in read_table(f"{out}/probe.csv") if row["metric"] == "accuracy" and row["slice"] == "all"
+                and row["probe"] in ("knn", "linear")]
     assert len(accuracy) == 2 and all(0.2 < value < 0.8 for value in accuracy), accuracy
 
 
@@ -212,7 +254,9 @@ def test_stop_refuses_a_folder_with_one_bad_file_and_says_which(tmp_path):
     assert read_table(tmp_path / "out/rejected.csv")[0]["path"] == "notes.txt" and not (tmp_path / "out/images.npy").exists()
 
 
-@pytest.mark.parametrize("header, said", [(["path", "id"], "column id"), (["path", "age", "age "], "column age"), (["file", "age"], "column path is missing")])
+@pytest.mark.parametrize("header, said", [
+    (["path", "id"], "column id"), (["path", "age", "age "], "column age"), (["path", "age", "age"], "column age"),
+    (["file", "age"], "column path is missing")])
 def test_a_table_that_cannot_be_understood_is_refused(tmp_path, header, said):
     (tmp_path / "photos").mkdir()
     write_table(tmp_path / "photos/factors.csv", header, [["a.png", *["1"] * (len(header) - 1)]])
@@ -253,14 +297,14 @@ def test_a_block_at_a_time_gives_the_same_groups(monkeypatch):
 
 def test_a_copy_in_other_colors_is_no_near_duplicate_and_a_compressed_one_is(tmp_path):
     """The perceptual hash sees brightness alone: red and green squares of equal luma would be one picture to it."""
-    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos/a").mkdir(parents=True)
     array = np.full((64, 64, 3), 30, np.uint8)
     array[20:50, 10:30] = (200, 30, 30)
-    Image.fromarray(array).save(tmp_path / "photos/red.png")
-    Image.fromarray(array).save(tmp_path / "photos/red.jpg", quality=60)
-    Image.fromarray(array[:, :, [1, 2, 0]]).save(tmp_path / "photos/blue.png")
+    Image.fromarray(array).save(tmp_path / "photos/a/red.png")
+    Image.fromarray(array).save(tmp_path / "photos/a/red.jpg", quality=60)
+    Image.fromarray(array[:, :, [1, 2, 0]]).save(tmp_path / "photos/a/blue.png")
     found = make(tmp_path / "photos", tmp_path / "out", parameters(tmp_path))
-    assert [(row["source"], row["group"]) for row in found["index"]] == [("blue.png", "0"), ("red.jpg", "1"), ("red.png", "1")]
+    assert [(row["source"], row["group"]) for row in found["index"]] == [("a/blue.png", "0"), ("a/red.jpg", "1"), ("a/red.png", "1")]
 
 
 def test_the_example_is_what_the_script_makes(tmp_path):

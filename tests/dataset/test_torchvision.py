@@ -90,8 +90,8 @@ def test_pixels_and_class_names_are_those_of_the_files(tmp_path, monkeypatch, na
     images, index, factors = make(tmp_path, name, expected.shape[-1])
     assert len(images) == train + COUNT and images.dtype == np.uint8
     assert (images[:COUNT] == expected).all() and (images[train:] == expected).all()
-    assert [row["class"] for row in factors[:COUNT]] == labels
-    assert [row["part"] for row in factors] == ["train"] * train + ["test"] * COUNT
+    assert [row["class"] for row in factors[:COUNT]] == labels and list(factors[0]) == ["id", "class"]
+    assert [row["part"] for row in index] == ["train"] * train + ["test"] * COUNT
     assert index[train]["source"] == f"{name}:test:0" and index[train]["group"] == "0"  # the test images here equal those of train
 
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from stages.lib.encoder import Network, load_network, normalization, resnet, save_network, small, start
 
-SMALL = {"name": "small", "channels": [16, 32], "norm": "none", "h": 48, "head": "mlp", "hidden": 48, "z": 24}
+SMALL = {"name": "small", "layers": [[16, 2], [32, 2]], "norm": "none", "h": 48, "head": "mlp", "hidden": 48, "z": 24}
 RESNET = {"name": "resnet18", "norm": "group", "head": "linear", "hidden": 8, "z": 4}
 
 
@@ -15,7 +15,7 @@ def size(module):
 
 
 def test_small_has_3_to_16_to_32_channels_and_a_linear_layer():
-    assert size(small([16, 32], "none", 48, 16)) == (27 + 1) * 16 + (9 * 16 + 1) * 32 + (32 * 4 * 4 + 1) * 48 == 29712
+    assert size(small([[16, 2], [32, 2]], "none", 48, 16)) == (27 + 1) * 16 + (9 * 16 + 1) * 32 + (32 * 4 * 4 + 1) * 48 == 29712
 
 
 @pytest.mark.parametrize("name, side, parameters, width", [("resnet18", 32, 11_168_832, 512), ("resnet50", 32, 23_500_352, 2048),

@@ -132,3 +132,17 @@ def test_crop_boxes_have_areas_and_ratios_in_range():
     assert (top >= 0).all() and (left >= 0).all() and (top + height <= 100).all() and (left + width <= 100).all()
     area = height * width / 100**2
     assert area.min() > 0.15 and area.max() < 0.82 and abs(float(area.mean()) - 0.5) < 0.03
+
+
+def test_a_covered_corner_holds_the_given_pixels_and_nothing_else_changes(images):
+    pixels = torch.rand(images.shape, generator=torch.Generator().manual_seed(2))
+    covered = views.cover_corner(images, pixels, 0.25)
+    assert (covered[:, :, :4, :4] == pixels[:, :, :4, :4]).all()
+    covered[:, :, :4, :4] = images[:, :, :4, :4]
+    assert (covered == images).all() and (views.cover_corner(images, pixels, 0) == images).all()
+
+
+def test_a_corner_is_covered_in_the_given_share_of_views(images):
+    batch = images[:1].expand(4000, -1, -1, -1)
+    seen = views.view(batch, Draws((0,), torch.arange(4000)), {"corner": {"probability": 0.8, "side": 0.3}})
+    assert abs((seen != batch).flatten(1).any(dim=1).float().mean() - 0.8) < 4 * 0.4 / 4000**0.5

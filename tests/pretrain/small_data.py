@@ -15,7 +15,7 @@ def write_inputs(folder, objective, relation=None, seed=3, **changes):
     (folder / "split.csv").write_text("id,split\n" + "".join(f"{row},{part}\n" for row, part in enumerate(parts)))
     np.save(folder / "relation.npy", np.arange(IMAGES) if relation is None else relation)
     recipe = {"objective": objective, "dataset": "small", "device": "cpu", "seed": seed, "replicates": 2, "watch": 8, "relation": "instance",
-              "encoder": {"channels": [4], "norm": "none", "h": 6, "head": "mlp", "hidden": 5, "z": 4},
+              "encoder": {"name": "small", "layers": [[4, 2]], "norm": "none", "h": 6, "head": "mlp", "hidden": 5, "z": 4},
               "views": {"flip": 0.5, "noise": 0.1}, "temperature": 0.2,
               "pretrain": {"epochs": 2, "batch_size": 5, "lr": 0.01, "warmup": 0.0, "schedule": "constant", "weight_decay": 0.0, "normalize": True},
               "negatives": {"debias": 0.0, "hardness": 0.0, "filter_above": 1.0, "learn_temperature": False},

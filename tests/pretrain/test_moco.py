@@ -89,8 +89,16 @@ def test_a_ring_larger_than_the_data_holds_each_image_in_several_views_and_masks
     assert any("more than the 12 train images" in note for note in MoCo.notes(learner.recipe, 12, 100))
 
 
-@pytest.mark.parametrize("momentum, moved", [(0.0, "all"), (1.0, "none"), (0.9, "a tenth")])
-def test_the_key_network_goes_its_share_of_the_way_after_the_step(momentum, moved, tmp_path):
+def test_a_ring_smaller_than_a_batch_keeps_the_last_keys_and_masks_those_of_the_query(tmp_path):
+    """Three places, batches of 5: after the step the ring holds the batch's last three; its own queries then meet 2 or 3 of them."""
+    learner, ids = build(tmp_path, moco={"queue": 3}), torch.arange(5)
+    step(learner, ids)
+    assert learner.ring.ids[learner.ring.oldest_first()].tolist() == [2, 3, 4]
+    assert (~learner.source.same(ids, learner.ring.ids)).sum(dim=1).tolist() == [3, 3, 2, 2, 2]
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9, 1.0])
+def test_the_key_network_goes_its_share_of_the_way_after_the_step(momentum, tmp_path):
     learner = build(tmp_path, moco={"key_momentum": momentum}, encoder={"norm": "batch"})
     begun = {name: value.clone() for name, value in learner.key_network.state_dict().items()}
     step(learner, torch.arange(5))

@@ -60,8 +60,8 @@ def test_zero_rows_and_half_precision_stay_finite(dtype):
 
 
 def test_invariance_alone_is_seen_to_collapse_and_the_three_terms_are_not(tmp_path):
-    """Spread of z on the watched images after 15 epochs over what it was at the start: less than a tenth, and more than it was."""
+    """Spread of z (1: unit rows point everywhere alike) on the watched images after 15 epochs."""
     settings = {"pretrain": {"epochs": 15, "batch_size": 6}}
     for weights, collapses in (({"variance": 0, "covariance": 0}, True), ({}, False)):
         _, rows, _ = trained(tmp_path, "vicreg", vicreg=weights, **settings)
-        assert rows[-1]["z_spread"] < 0.1 * rows[0]["z_spread"] if collapses else rows[-1]["z_spread"] > rows[0]["z_spread"]
+        assert rows[-1]["z_spread"] < 0.001 if collapses else rows[-1]["z_spread"] > 0.5

@@ -4,6 +4,11 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 
+def change(row, factor, value, colors):
+    """The row with another value of one factor."""
+    return {**row, factor: value}
+
+
 def render(rows, side, colors, noise, seed):
     """uint8 [N, 3, side, side]: the scans that `rows` name, enlarged, strokes in color on a grey background.
 

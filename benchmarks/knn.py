@@ -1,0 +1,62 @@
+"""Exact nearest neighbors, 20,000 queries in 200,000 rows of 128: ours, faiss IndexFlatIP, scikit-learn brute force: time, memory, identical neighbors."""
+import multiprocessing
+import resource
+import statistics
+import time
+
+import faiss
+import numpy as np
+from sklearn.neighbors import NearestNeighbors
+
+from benchmarks.common import publish
+from stages.lib.neighbors import nearest, unit_rows
+
+K = 5
+
+
+def ours(queries, support):
+    return nearest(queries, support, K)[0]
+
+
+def by_faiss(queries, support):
+    index = faiss.IndexFlatIP(support.shape[1])
+    index.add(support)
+    return index.search(queries, K)[1]
+
+
+def by_sklearn(queries, support):
+    return NearestNeighbors(n_neighbors=K, algorithm="brute", metric="cosine").fit(support).kneighbors(queries, return_distance=False)
+
+
+def measured(function, queries, support, connection):
+    """In a process of its own: (seconds, peak growth of memory in MB, neighbors)."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started = time.monotonic()
+    found = function(queries, support)
+    seconds = time.monotonic() - started
+    connection.send((seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024, found))
+
+
+def main(rounds):
+    generator = np.random.default_rng(0)
+    queries, support = (unit_rows(generator.standard_normal((count, 128), dtype=np.float32)) for count in (20_000, 200_000))
+    results = {name: [] for name in ("ours", "faiss", "scikit-learn")}
+    for _ in range(rounds):
+        for name, function in (("ours", ours), ("faiss", by_faiss), ("scikit-learn", by_sklearn)):
+            here, there = multiprocessing.Pipe()
+            process = multiprocessing.get_context("fork").Process(target=measured, args=(function, queries, support, there))
+            process.start()
+            results[name].append(here.recv())
+            process.join()
+    reference = results["faiss"][0][2]
+    lines = ["| | seconds, median | relative to faiss | peak memory, MB | rows with the neighbors of faiss |", "| --- | --- | --- | --- | --- |"]
+    for name, found in results.items():
+        seconds = statistics.median(value for value, *_ in found)
+        relative = statistics.median(mine / theirs for (mine, *_), (theirs, *_) in zip(found, results["faiss"], strict=True))
+        same = np.mean([(np.sort(row) == np.sort(other)).all() for row, other in zip(found[0][2], reference, strict=True)])
+        lines.append(f"| {name} | {seconds:.1f} | {relative:.2f} | {max(memory for _, memory, _ in found):,.0f} | {same:.2%} |")
+    publish("Nearest neighbors, 20,000 x 200,000 x 128", "\n".join(lines))
+
+
+if __name__ == "__main__":
+    main(3)
