@@ -4,11 +4,10 @@ Each panel is a function of stages/lib/panels and a template of the same name in
 """
 from pathlib import Path
 
-import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from stages.lib.checks import load_archive
+from stages.lib.checks import load_archive, load_images
 from stages.lib.panels import answer, looks, readouts, training
 from stages.lib.pictures import COLUMNS, Sheet
 from stages.lib.stage import run
@@ -37,7 +36,7 @@ READERS = {"ledger": lambda path, names: read_table(path), "claims": lambda path
            "curves": per_run(".csv"), "staleness": per_run("_staleness.csv"), "probe": per_run(".csv"), "geometry": per_run(".csv"),
            "collapse": lambda path, names: read_table(path), "preview": lambda path, names: load_archive(path),
            "maps": per_run(".npz", load_archive),
-           "images": lambda path, names: np.load(path, mmap_mode="r"), "factor_rows": lambda path, names: read_table(path, ["id"])}
+           "images": lambda path, names: load_images(path), "factor_rows": lambda path, names: read_table(path, ["id"])}
 
 BDI = Markup("<bdi>{}</bdi>")
 

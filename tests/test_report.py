@@ -111,8 +111,8 @@ def test_the_page_shows_the_numbers_of_its_tables(tmp_path):
     card = re.search(r'class="fate loses".*?</div>\s*</div>', text, re.S).group(0)
     assert "loses <bdi>color</bdi>" in card
     assert re.search(r"90 → <b>70</b> %", card)
-    assert re.findall(r'<section id="(\w+)"', text) == ["answer", "ledger", "claims", "views", "neighbors", "map", "curves", "ranks", "staleness",
-                                                        "relations", "recipes"]
+    assert re.findall(r'<section id="(\w+)"', text) == ["answer", "ledger", "claims", "views", "neighbors", "map", "curves", "ranks", "collapse",
+                                                        "staleness", "explain", "relations", "recipes"]
     data = block(text, "map-data")
     assert data["places"]["swap"]["h"]["pca"] == [0, 0, 1000, 0, 0, 750, 1000, 750]
     assert data["factors"]["shape"]["of"] == [1, 0, 1, 0] and data["labels"][0] == "round, red (4)"
@@ -203,7 +203,8 @@ def test_pushes_are_drawn_against_their_share_from_the_coldest_temperature_on():
 
 def test_panels_of_further_readouts_appear_with_their_tables_and_show_their_numbers(tmp_path):
     paths = write_inputs(tmp_path)
-    inputs = {**{key: paths[key] for key in ("ledger", "claims", "plans", "curves", "preview", "maps", "images")}, "factor_rows": paths["factors"]}
+    inputs = {key: paths[key] for key in ("ledger", "claims", "plans", "curves", "preview", "maps", "images", "collapse", "explain")}
+    inputs["factor_rows"] = paths["factors"]
     given = read_given(paths["params"], inputs)
     given["ledger"] += [{**row, "factor": "rotation", "probe": "transformation", "chance": "0.25"} for row in given["ledger"] if row["factor"] == "color"]
     probe = [*tidy("knn", "flips", [0.11, 0.33], slice="intervention=gray"), *tidy("knn", "accuracy", [0.9, 0.7]),
@@ -215,13 +216,7 @@ def test_panels_of_further_readouts_appear_with_their_tables_and_show_their_numb
     transfer = {"transfer": "away", "run": "swap", "trained_on": "toys", "dataset": "digits", "space": "h", "factor": "digit", "probe": "knn",
                 "mean": "0.5", "low": "0.4", "high": "0.6", "n": "9", "seeds": "2", "chance": "0.1", "untrained": "0.375",
                 "gain": "0.125", "gain_low": "0.1", "gain_high": "0.15"}
-    given |= {"probe": dict.fromkeys(given["runs"], probe), "geometry": dict.fromkeys(given["runs"], geometry), "transfers": {"away": [transfer]},
-              "collapse": [{"run": run, "space": space, "effective_rank": "2.5", "dimensions": "4", "spread": "0.9", "verdict": "dimensional"}
-                           for run in given["runs"] for space in ("h", "z")]}
-    choice = {"similarities": [0.8, 0.4, 0.2], "temperature": 0.5, "probabilities": [0.5713, 0.2567, 0.1721], "loss": 0.5599,
-              "by_similarity": [-0.8575, 0.5, 0.3]}
-    given["explain"] = {"sweep": {"right_order": [choice, {**choice, "temperature": 1.0}]}, "choices": {"right_order": [choice]},
-                        "queue": {"before": "abcdef", "added": "gh", "after": "cdefgh"}, "key_momentum": [{"momentum": 0.9, "places": [[0, 2], [0.2, 2.2]]}]}
+    given |= {"probe": dict.fromkeys(given["runs"], probe), "geometry": dict.fromkeys(given["runs"], geometry), "transfers": {"away": [transfer]}}
     text = render(paths["page"], given, show_panels(given, inputs))
     parts = {part.split('"')[0]: part for part in text.split('<section id="')}
     for panel, shown in {"transformations": "rotation", "interventions": "<b>22</b> <small>11–33</small>",
