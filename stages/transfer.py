@@ -1,7 +1,8 @@
 """Transfer: the frozen encoder of a run -> h and z of another data set, read out there beside those of an untrained encoder.
 
 kNN and linear probes as in stages/probe.py, for every factor that is a class, fitted, chosen and read on the splits of that
-data set; intervals over seeds and test images together, of `gain` (trained minus untrained) on paired differences. Data of another size than the encoder was trained on are not applicable: an empty table.
+data set; intervals over seeds and test images together, of `gain` (trained minus untrained) on paired differences. Data of
+another size than the encoder was trained on are not applicable: an empty table.
 """
 import numpy as np
 
