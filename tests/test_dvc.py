@@ -162,7 +162,7 @@ def users(path, params):
 
 
 SHARES = ("swap", "grayscale", "flip", "watermark", "probability", "debias", "filter_above")  # 1 and 0 are their ends
-OTHER = {"methods": ["pca"], "learn_temperature": [0.1, 1], "simclr": "simclr_keep", "moco": "moco_keep", "device": "cuda", "raw": "data/raw/other", "main_factor": "scale", "second_factor": "x", "norm": "group", "head": "linear",
+OTHER = {"methods": ["pca"], "learn_temperature": [0.1, 1], "simclr": "simclr_keep", "device": "cuda", "raw": "data/raw/other", "main_factor": "scale", "second_factor": "x", "norm": "group", "head": "linear",
          "schedule": "cosine", "text": "Another text", "is": "below", "probe": "linear", "space": "z", "factor": "x", "kind": "instance",
          "C": [0.5], "allow": ["seed"], "layers": [[8, 2], [8, 2]], "right": 0.5, "confidence": 0.9, "epochs": 3, "train": 41,
          "hold_out": [{"shape": "circle", "color": "red"}], "shapes": ["circle", "square", "ring"], "slices": ["x"], "recall": [2], "shots": [2], "to": 0.5}
@@ -188,7 +188,7 @@ def change(params, path):
         if not others:
             return []
         node[key] = others[0]
-    elif path == ("dataset",) or key in ("run", "source", "beside", "kind") or path[0] == "transfers" or path == ("encoder", "name"):
+    elif path == ("dataset",) or key in ("run", "source", "beside", "kind") or path[0] == "transfers" or path in (("encoder", "name"), ("explain", "moco")):
         return []
     elif path[0] == "claims" and node.get("probe") == "spread":
         return []
@@ -233,7 +233,7 @@ def test_changing_any_leaf_of_params_makes_just_its_users_stale(clone, monkeypat
         assert changed == expected and changed, ".".join(path)
         (clone / "params.yaml").write_text(original, encoding="utf-8")
         plan(str(clone / "params.yaml"), str(clone / "data/plans"))
-    assert {path[-1] for path in skipped} <= {"dataset", "source", "run", "objective", "relation", "views", "beside", "kind", "name", "to", "probe", "space"}
+    assert {path[-1] for path in skipped} <= {"dataset", "source", "run", "objective", "relation", "views", "beside", "kind", "name", "moco", "to", "probe", "space"}
 
 
 def test_a_comment_reruns_nothing_and_editing_plot_trains_nothing(clone, monkeypatch):
