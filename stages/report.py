@@ -104,9 +104,9 @@ def read_given(params, paths):
     return given
 
 
-def main(params, page, ledger, claims, collapse, explain, plans, curves, preview, maps, relations, probe, geometry, transfers, images, factors, html):
+def main(params, page, ledger, claims, collapse, explain, plans, curves, preview, maps, relations, probe, geometry, images, factors, html):
     paths = {"ledger": ledger, "claims": claims, "collapse": collapse, "explain": explain, "plans": plans, "curves": curves, "staleness": curves,
-             "preview": preview, "maps": maps, "relations": relations, "probe": probe, "geometry": geometry, "transfers": transfers,
+             "preview": preview, "maps": maps, "relations": relations, "probe": probe, "geometry": geometry,
              "images": images, "factor_rows": factors}
     given = read_given(params, paths)
     panels = show_panels(given, paths)

@@ -34,6 +34,9 @@ def shrink(params):
     params["preview"]["images"] = 2
     params["extract"]["transformed"] = 20
     params["finetune"] |= {"labels": 12, "steps": 2, "batch_size": 6}
+    for block, kept in (("interventions", ("color", "camera")), ("transformations", ("swap", "rotation")),
+                        ("claims", ("keep_lifts_no_main", "swap_lifts_main", "swap_hides_color", "simclr_does_not_collapse"))):
+        params[block] = {name: params[block][name] for name in kept}
     params["transfers"] = {name: entry for name, entry in params["transfers"].items() if entry["to"] == "shapes"}
     for name in list(params["datasets"]):
         if name != "shapes":
