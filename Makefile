@@ -3,7 +3,7 @@ PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 INSTALLED := .venv/installed-from-lock
 
-.PHONY: repro test lint tables clean
+.PHONY: repro test lint tables mutants bench soak clean
 
 repro: $(INSTALLED)
 	python docs/mend.py
@@ -19,6 +19,23 @@ lint: $(INSTALLED)
 
 tables: $(INSTALLED)
 	python docs/tables.py write
+
+# each loss broken on purpose: a test must fail for it
+mutants: $(INSTALLED)
+	python tests/mutants.py
+
+.venv/installed-peers: $(INSTALLED) benchmarks/requirements.txt
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement benchmarks/requirements.txt --constraint requirements.lock
+	@touch .venv/installed-peers
+
+bench: .venv/installed-peers
+	python -m benchmarks.pretrain
+	python -m benchmarks.pretrain resnet
+	python -m benchmarks.extract
+	python -m benchmarks.knn
+
+soak: $(INSTALLED)
+	python benchmarks/soak.py --kills 50 --minutes 60
 
 clean:
 	rm -rf data/features data/correct models .resume

@@ -75,7 +75,7 @@ def strike(dvc, target, number):
     return False
 
 
-def one_round(folder, names, seconds, before):
+def one_round(folder, names, before):
     """Kill once and repair: a dict telling what was hit and what was wrong afterwards."""
     chosen = random.sample(names, 2)
     if random.random() < 0.5:
@@ -85,7 +85,10 @@ def one_round(folder, names, seconds, before):
         number = signal.SIGKILL  # workers leave Ctrl-C to their stage
     with open(folder.parent / "log", "w+") as log:
         dvc = start(folder, "repro", "--force", "--single-item", *chosen, log=log)
-        time.sleep(random.uniform(0, 0.7 * seconds))
+        place = random.choice([0, 1, 1, 2, 2])  # before the first stage, or in the first or second
+        while dvc.poll() is None and Path(log.name).read_text().count("Running stage") < place:
+            time.sleep(0.02)
+        time.sleep(random.uniform(0, 3))
         while dvc.poll() is None and not strike(dvc, target, number):
             time.sleep(0.02)
         ended = dvc.poll() is not None
@@ -123,15 +126,13 @@ def main():
     folder = Path(arguments.folder or tempfile.mkdtemp()) / "soak"
     if not (folder / "dvc.lock").exists():
         prepare(folder)
-        call("dvc", "repro", cwd=folder)
+    mend(folder)
+    call("dvc", "repro", cwd=folder)
     begun, rounds = time.monotonic(), []
     before = files(folder)
     names = [name for name in load_yaml(folder / "dvc.lock")["stages"] if name != "plan"]
-    timed = time.monotonic()
-    call("dvc", "repro", "--force", "--single-item", *random.sample(names, 2), cwd=folder)
-    seconds = time.monotonic() - timed
     while sum(one["struck"] for one in rounds) < arguments.kills and time.monotonic() - begun < 60 * arguments.minutes:
-        rounds.append(one_round(folder, names, seconds, before))
+        rounds.append(one_round(folder, names, before))
         print(f"{len(rounds):3} {json.dumps(rounds[-1])}", flush=True)
     struck = [one for one in rounds if one["struck"]]
     print(f"{len(struck)} kills ({len(rounds) - len(struck)} more came after the end), {len(before)} files compared after each")

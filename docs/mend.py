@@ -1,7 +1,7 @@
-"""What a kill can leave when it strikes while DVC itself writes: half a dvc.lock or half a .dvc/tmp/rwlock. `make repro` mends both first.
+"""What a kill can leave of DVC's own files: half a dvc.lock, half a .dvc/tmp/rwlock, or one that names dead processes. `make repro` mends them first.
 
 DVC writes these two in place, not by a new name. Neither holds a result: without an entry in dvc.lock a stage is taken from the
-run cache or run again, and rwlock only says which process uses which path.
+run cache or run again, and rwlock only says which process uses which path (DVC itself removes a dead one when it is in its way).
 """
 import contextlib
 import json
@@ -9,12 +9,13 @@ import subprocess
 import time
 from pathlib import Path
 
+import psutil
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 
 def mend(root):
-    """Names of the files that were unreadable: rwlock is removed, dvc.lock taken from the last commit, or removed if it is in none."""
+    """Names of the files that were mended: rwlock is removed, dvc.lock taken from the last commit, or removed if it is in none."""
     mended = []
     lock, rwlock = root / "dvc.lock", root / ".dvc/tmp/rwlock"
     if lock.exists() and not is_lock(lock):
@@ -23,9 +24,9 @@ def mend(root):
         if not committed.returncode:
             lock.write_bytes(committed.stdout)
         mended.append("dvc.lock")
-    if rwlock.exists() and not is_json(rwlock):
+    if rwlock.exists() and is_stale(rwlock):
         time.sleep(1)  # a dvc at work may just be writing it
-        if rwlock.exists() and not is_json(rwlock):
+        if rwlock.exists() and is_stale(rwlock):
             rwlock.unlink()
             mended.append(".dvc/tmp/rwlock")
     return mended
@@ -39,12 +40,22 @@ def is_lock(path):
     return False
 
 
-def is_json(path):
-    with contextlib.suppress(ValueError):
-        return isinstance(json.loads(path.read_text() or "{}"), dict)
+def is_stale(path):
+    """Whether it is unreadable, or names processes none of which is a dvc that lives."""
+    try:
+        modes = json.loads(path.read_text() or "{}").values()
+        users = [user for paths in modes for found in paths.values() for user in (found if isinstance(found, list) else [found])]
+        return bool(users) and not any(is_dvc(int(user["pid"])) for user in users)
+    except (ValueError, AttributeError, TypeError, KeyError):
+        return True
+
+
+def is_dvc(pid):
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return any("dvc" in word for word in psutil.Process(pid).cmdline())
     return False
 
 
 if __name__ == "__main__":
     for name in mend(Path(__file__).parents[1]):
-        print(f"{name} was cut off in the middle of its writing and is mended; no result is lost")
+        print(f"{name} was left by a dvc that was killed and is mended; no result is lost")

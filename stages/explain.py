@@ -10,13 +10,14 @@ import math
 import numpy as np
 import torch
 
+from stages.lib.checks import load_images, load_split
 from stages.lib.encoder import start
 from stages.lib.infonce import compared, cosines, info_nce, nt_xent, partner
 from stages.lib.loop import parameter_groups
 from stages.lib.ring import Ring, follow
 from stages.lib.spectrum import effective_rank
 from stages.lib.stage import Refused, run
-from stages.lib.tables import read_json, read_params, read_table, replacing, write_json
+from stages.lib.tables import read_json, read_params, replacing, write_json
 from stages.lib.views import pair_of_views
 
 PLAIN = {"debias": 0, "hardness": 0, "filter_above": 1}
@@ -175,8 +176,8 @@ def trace_moco(recipe, batches, side, queue):
 def main(params, simclr_plan, moco_plan, images, split, numbers_json, simclr_trace, moco_trace):
     settings = read_params(params, "explain")
     torch.set_num_threads(1)
-    pixels = np.load(images, mmap_mode="r")
-    train = np.array([int(row["id"]) for row in read_table(split, ["id", "split"]) if row["split"] == "train"])
+    pixels = load_images(images)
+    train = load_split(split, len(pixels))["train"]
     for key, count in (("images", settings["images"]), ("queue", settings["queue"])):
         if count > len(train):
             raise Refused(f"explain.{key}: {count} is larger than the {len(train)} train images; allowed: up to {len(train)}")

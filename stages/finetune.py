@@ -9,10 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from stages.lib.checks import load_factors, load_images, load_split
 from stages.lib.encoder import load_network
 from stages.lib.factors import classes_of
 from stages.lib.stage import Refused, run
-from stages.lib.tables import TIDY, read_params, read_table, replacing, write_table
+from stages.lib.tables import TIDY, read_params, replacing, write_table
 from stages.lib.workers import over_seeds, tick
 
 
@@ -59,12 +60,10 @@ def predict(model, images, rows, device):
 def main(params, dataset, images, factors, split, run_name, models, table, correct):
     settings, device, first, replicates = (read_params(params, key) for key in ("finetune", "device", "seed", "replicates"))
     factor = read_params(params, "datasets", dataset, "main_factor")
-    classes = classes_of(read_table(factors, ["id"]))
-    places = read_table(split, ["id", "split"])
-    parts = {part: np.array([row for row, place in enumerate(places) if place["split"] == part], dtype=int) for part in ("train", "val", "test")}
+    pixels = load_images(images)
+    classes, parts = classes_of(load_factors(factors, len(pixels))), load_split(split, len(pixels))
     if device == "cuda" and not torch.cuda.is_available():
         raise Refused("device: cuda was asked for, but PyTorch finds no CUDA device here; allowed here: cpu")
-    pixels = np.load(images, mmap_mode="r")
     labels = classes.get(factor)
     seeds = [first + replicate for replicate in range(replicates)]
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from stages.lib.checks import load_factors, load_features, load_split
 from stages.lib.factors import classes_of
 from stages.lib.neighbors import nearest, unit_rows
 from stages.lib.spectrum import effective_rank, rank_me, singular_values
-from stages.lib.stage import Refused, run
-from stages.lib.tables import TIDY, read_params, read_table, write_table
+from stages.lib.stage import run
+from stages.lib.tables import TIDY, read_params, write_table
 from stages.lib.workers import over_seeds, tick
 
 
@@ -123,7 +124,7 @@ def pushes(rows, labels, temperature):
 def describe(features, space, folder, parts, classes, settings):
     """Rows of one space of one seed."""
     test, train, k = features[parts["test"]], features[parts["train"]], settings["k"]
-    views = [np.load(f"{folder}/views/{number}/{space}.npy") for number in (0, 1)]
+    views = [load_features(f"{folder}/views/{number}/{space}.npy", len(test)) for number in (0, 1)]
     rows = [cell("collapse", metric, value, len(test)) for metric, value in collapse(test, settings["floor"]).items()]
     rows += [cell("collapse", metric, value, len(test), f"dimension={place}")
              for metric, values in by_dimension(test).items() for place, value in enumerate(values, start=1)]
@@ -133,7 +134,7 @@ def describe(features, space, folder, parts, classes, settings):
              cell("movement", "overlap", overlap(*views, train, k), len(test), "two views"),
              cell("movement", "moved", distance_of_images(test), len(test), "two images")]
     for path in sorted(Path(folder, "interventions").glob(f"*/{space}.npy")):
-        changed, name = np.load(path), f"intervention={path.parent.name}"
+        changed, name = load_features(path, len(test)), f"intervention={path.parent.name}"
         rows += [cell("movement", "moved", movement(test, changed), len(test), name),
                  cell("movement", "overlap", overlap(test, changed, train, k), len(test), name)]
     some = parts["train"][: settings["images"]]
@@ -146,16 +147,13 @@ def describe(features, space, folder, parts, classes, settings):
 
 def main(params, run_name, features, factors, split, table):
     settings, first, replicates = (read_params(params, key) for key in ("geometry", "seed", "replicates"))
-    places = read_table(split, ["id", "split"])
-    parts = {part: np.array([row for row, place in enumerate(places) if place["split"] == part], dtype=int) for part in ("train", "test")}
-    classes = classes_of(read_table(factors, ["id"]))
+    parts = load_split(split, None)
+    count = sum(map(len, parts.values()))
+    classes = classes_of(load_factors(factors, count))
 
     def work(job):
         seed, space = job
-        values = np.load(f"{features}/{seed}/{space}.npy")
-        if len(values) != len(places):
-            raise Refused(f"{features}/{seed}/{space}.npy has {len(values)} rows, {split} {len(places)}; rerun the stage that wrote it")
-        rows = describe(values, space, f"{features}/{seed}", parts, classes, settings)
+        rows = describe(load_features(f"{features}/{seed}/{space}.npy", count), space, f"{features}/{seed}", parts, classes, settings)
         tick()
         return [{"run": run_name, "seed": seed, "space": space, **row} for row in rows]
 

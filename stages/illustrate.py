@@ -5,6 +5,7 @@ matplotlib.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
+from stages.lib.checks import load_archive
 from stages.lib.stage import run
 from stages.lib.style import BLACK, BLUE, GREEN, GREY, ORANGE, STYLE
 from stages.lib.tables import read_json, read_params, replacing
@@ -207,10 +208,7 @@ def moco(trace):
 
 def main(params, numbers_json, simclr_trace, moco_trace, temperature_png, simclr_png, moco_png):
     dpi = read_params(params, "illustrate", "dpi")
-    traces = []
-    for path in (simclr_trace, moco_trace):
-        with np.load(path, allow_pickle=False) as file:
-            traces.append({name: file[name] for name in file.files})
+    traces = [load_archive(path) for path in (simclr_trace, moco_trace)]
     with plt.rc_context(STYLE):
         figures = {temperature_png: temperature(read_json(numbers_json)), simclr_png: simclr(traces[0]), moco_png: moco(traces[1])}
         for path, figure in figures.items():

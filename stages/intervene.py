@@ -6,11 +6,12 @@ or a single value of it) is left out and told in skipped.csv.
 """
 import numpy as np
 
+from stages.lib.checks import load_factors, load_images, load_split
 from stages.lib.factors import is_numeric
 from stages.lib.images import digits, shapes
 from stages.lib.pixels import alter
 from stages.lib.stage import Refused, run
-from stages.lib.tables import read_params, read_table, replacing, write_table
+from stages.lib.tables import read_params, replacing, write_table
 
 RENDERERS = {"shapes": shapes, "digits": digits}
 
@@ -50,14 +51,14 @@ def draw(renderer, rows, settings):
 
 def main(params, dataset, images, factors, split, interventions):
     entries, source, settings = (read_params(params, *keys) for keys in (["interventions"], ["datasets", dataset, "source"], ["datasets", dataset, "images"]))
-    rows = read_table(factors, ["id"])
-    ids = [int(row["id"]) for row in read_table(split, ["id", "split"]) if row["split"] == "test"]
-    originals = np.load(images, mmap_mode="r")[ids]
+    pixels = load_images(images)
+    rows, ids = load_factors(factors, len(pixels)), load_split(split, len(pixels))["test"]
+    originals = pixels[ids]
     if source in RENDERERS and not np.array_equal(draw(RENDERERS[source], [rows[row] for row in ids], settings), originals):
         raise Refused(f"{images} is not what {factors} draws; rerun dataset@{dataset}")
     skipped = []
     for name, entry in entries.items():
-        changed, reason = (alter(originals, entry["pixels"], np.array(ids)), "") if "pixels" in entry else redrawn(entry, rows, ids, source, settings)
+        changed, reason = (alter(originals, entry["pixels"], ids), "") if "pixels" in entry else redrawn(entry, rows, ids, source, settings)
         if changed is None:
             skipped.append({"name": name, "reason": reason})
             continue

@@ -9,9 +9,10 @@ import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
+from stages.lib.checks import load_features, load_split
 from stages.lib.neighbors import nearest
 from stages.lib.stage import Refused, run
-from stages.lib.tables import read_params, read_table, replacing
+from stages.lib.tables import read_params, replacing
 from stages.lib.workers import over_seeds, tick
 
 HEIGHT = 0.75  # of a map of width 1
@@ -51,14 +52,12 @@ def umap_class():
 
 def main(params, features, split, places):
     settings, seed = read_params(params, "map"), read_params(params, "seed")
-    rows = read_table(split, ["id", "split"])
-    train, test = (np.array([int(row["id"]) for row in rows if row["split"] == part], dtype=int) for part in ("train", "test"))
+    parts = load_split(split, None)
+    train, test, count = parts["train"], parts["test"], sum(map(len, parts.values()))
     test, k = test[: settings["images"]], min(settings["neighbors"], len(train))
 
     def work(space):
-        values = np.load(f"{features}/{seed}/{space}.npy")
-        if len(values) != len(rows):
-            raise Refused(f"{features}/{seed}/{space}.npy has {len(values)} rows, {split} {len(rows)}; rerun the stage that wrote it")
+        values = load_features(f"{features}/{seed}/{space}.npy", count)
         neighbors, similarity = nearest(values[test], values[train], k)
         found = {method: flat_map(values[test], method, settings["perplexity"], seed) for method in settings["methods"]}
         tick()

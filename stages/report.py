@@ -4,11 +4,10 @@ Each panel is a function of stages/lib/panels and a template of the same name in
 """
 from pathlib import Path
 
-import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from stages.lib.checks import load_archive
+from stages.lib.checks import load_archive, load_images
 from stages.lib.panels import answer, looks, readouts, training
 from stages.lib.pictures import COLUMNS, Sheet
 from stages.lib.stage import run
@@ -18,24 +17,26 @@ from stages.lib.tables import read_json, read_params, read_table, replacing
 PANELS = {"answer": (answer.answer, ["ledger", "preview"]), "ledger": (answer.ledger, ["ledger"]), "claims": (answer.claims, ["claims"]),
           "views": (answer.views, ["preview"]), "neighbors": (looks.neighbors, ["maps", "images", "factor_rows"]),
           "map": (looks.space_map, ["maps", "images", "factor_rows"]), "transformations": (readouts.transformations, ["ledger"]),
-          "interventions": (readouts.interventions, ["probe", "geometry"]), "slices": (readouts.slices, ["probe"]),
+          "interventions": (readouts.interventions, ["probe", "geometry"]), "slices": (readouts.slices, ["probe", "ledger"]),
           "budgets": (readouts.budgets, ["probe"]), "transfers": (readouts.transfers, ["transfers"]), "curves": (training.curves, ["curves"]),
           "ranks": (training.ranks, ["curves"]), "collapse": (readouts.collapse, ["geometry", "collapse"]),
           "staleness": (training.staleness, ["staleness"]), "pushes": (readouts.pushes, ["geometry"]),
-          "relations": (training.relations, ["relations"]), "recipes": (answer.recipes, ["plans"])}
+          "explain": (training.explain, ["explain"]), "relations": (training.relations, ["relations"]), "recipes": (answer.recipes, ["plans"])}
 
 
-def per_run(suffix):
-    return lambda path, names: {name: read_table(f"{path}/{name}{suffix}") for name in names}
+def per_run(suffix, read=read_table):
+    """A reader of one file for each name."""
+    return lambda path, names: {name: read(f"{path}/{name}{suffix}") for name in names}
 
 
 # how each input is read, from its path and the names of the runs
 READERS = {"ledger": lambda path, names: read_table(path), "claims": lambda path, names: read_json(path),
-           "plans": lambda path, names: {name: read_json(f"{path}/{name}.json") for name in names},
+           "explain": lambda path, names: read_json(path),
+           "plans": per_run(".json", read_json), "relations": per_run(".json", read_json), "transfers": per_run(".csv"),
            "curves": per_run(".csv"), "staleness": per_run("_staleness.csv"), "probe": per_run(".csv"), "geometry": per_run(".csv"),
            "collapse": lambda path, names: read_table(path), "preview": lambda path, names: load_archive(path),
-           "maps": lambda path, names: {name: load_archive(f"{path}/{name}.npz") for name in names},
-           "images": lambda path, names: np.load(path, mmap_mode="r"), "factor_rows": lambda path, names: read_table(path, ["id"])}
+           "maps": per_run(".npz", load_archive),
+           "images": lambda path, names: load_images(path), "factor_rows": lambda path, names: read_table(path, ["id"])}
 
 BDI = Markup("<bdi>{}</bdi>")
 
@@ -94,18 +95,19 @@ def read_given(params, paths):
              "named_factors": list(dict.fromkeys([entry["main_factor"], entry["second_factor"]])),
              "collapse_rank": read_params(params, "judge", "collapse_rank"), "kept": read_params(params, "judge", "kept"),
              "claimed": read_params(params, "claims")}
-    names = {"relations": {**read_params(params, "relations"), **read_params(params, "mined")}}
-    readers = {**READERS, "relations": READERS["plans"]}
-    given |= {key: readers[key](path, names.get(key, runs)) for key, path in paths.items()}
+    named = {"relations": ["relations", "mined"], "transfers": ["transfers"]}  # the blocks of params.yaml whose names these inputs have
+    for key, path in paths.items():
+        given[key] = READERS[key](path, [name for block in named.get(key, ["runs"]) for name in read_params(params, block)])
     given["sheet"] = Sheet(given["images"].shape[-1])
     row = next((row for row in given["ledger"] if row["run"] in runs), None)
     given["facts"] = {"images": len(given["images"]), "test": row["n"] if row else "–", "seeds": row["seeds"] if row else "–", "runs": len(runs)}
     return given
 
 
-def main(params, page, ledger, claims, plans, curves, preview, maps, relations, images, factors, html):
-    paths = {"ledger": ledger, "claims": claims, "plans": plans, "curves": curves, "staleness": curves, "preview": preview, "maps": maps,
-             "relations": relations, "images": images, "factor_rows": factors}
+def main(params, page, ledger, claims, collapse, explain, plans, curves, preview, maps, relations, probe, geometry, images, factors, html):
+    paths = {"ledger": ledger, "claims": claims, "collapse": collapse, "explain": explain, "plans": plans, "curves": curves, "staleness": curves,
+             "preview": preview, "maps": maps, "relations": relations, "probe": probe, "geometry": geometry,
+             "images": images, "factor_rows": factors}
     given = read_given(params, paths)
     panels = show_panels(given, paths)
     text = render(page, given, panels)

@@ -38,6 +38,7 @@ def assign(index, strata, held, sizes, seed):
         groups.sort()
         sequence += [(free, (rank + 0.5) / len(groups), code, rows) for rank, (code, rows) in enumerate(groups)]
     sequence.sort()
+    sequence.sort(key=lambda item: item[0] and 2 * len(item[-1]) > len(index))  # more than half of all images can only be train
     splits, names = [None] * len(index), list(sizes)
     room = sizes[names[0]]
     for place, (*_, rows) in enumerate(sequence):
@@ -152,13 +153,14 @@ def main(params, name, index, factors, split):
         parts = drawn(images, labels, strata, entry["split"], where)
     if leaks(images, parts):
         raise Refused(f"{index}: equal images have different groups, e.g. sha256 {leaks(images, parts)[0]}; rerun the stage that wrote it")
-    found, groups = Counter(parts), len({image["group"] for image in images})
+    found, groups = Counter(parts), Counter(image["group"] for image in images)
     for part in ("train", "val", "test"):
         if not found[part]:
-            raise Refused(f"{where}: {part} is empty; {len(images)} images in {groups} groups, none of which is ever split, are too few or its share too small")
+            raise Refused(f"{where}: {part} is empty; {len(images)} images in {len(groups)} groups, none of which is ever split, are too few, "
+                          "or its share too small")
     tell_rare(parts, labels, [entry[role] for role in roles])
     write_table(split, [{"id": row["id"], "split": part} for row, part in zip(images, parts, strict=True)], ["id", "split"])
-    print(f"{split}: {found['train']} train, {found['val']} val, {found['test']} test, {groups} groups")
+    print(f"{split}: {found['train']} train, {found['val']} val, {found['test']} test; {len(groups)} groups, the largest of {max(groups.values())}")
 
 
 if __name__ == "__main__":

@@ -1,17 +1,19 @@
 """Transfer: the frozen encoder of a run -> h and z of another data set, read out there beside those of an untrained encoder.
 
 kNN and linear probes as in stages/probe.py, for every factor that is a class, fitted, chosen and read on the splits of that
-data set; intervals over seeds and test images together, of `gain` (trained minus untrained) on paired differences. Data of another size than the encoder was trained on are not applicable: an empty table.
+data set; intervals over seeds and test images together, of `gain` (trained minus untrained) on paired differences. Data of
+another size than the encoder was trained on are not applicable: an empty table.
 """
 import numpy as np
 
+from stages.lib.checks import load_factors, load_images, load_split
 from stages.lib.encoder import apply, load_network
 from stages.lib.factors import classes_of
 from stages.lib.intervals import estimate
 from stages.lib.neighbors import nearest, vote
 from stages.lib.readouts import linear, standardizer
 from stages.lib.stage import run
-from stages.lib.tables import read_params, read_table, write_table
+from stages.lib.tables import read_params, write_table
 from stages.lib.workers import over_seeds, tick
 
 COLUMNS = ["transfer", "run", "trained_on", "dataset", "space", "factor", "probe", "mean", "low", "high", "n", "seeds", "chance",
@@ -42,9 +44,9 @@ def compare(trained, untrained, confidence):
 def main(params, name, dataset, images, factors, split, models, floor, table):
     entry, settings, batch_size, confidence, first, replicates = (
         read_params(params, *keys) for keys in (["transfers", name], ["probe"], ["extract", "batch_size"], ["judge", "confidence"], ["seed"], ["replicates"]))
-    pixels, places = np.load(images, mmap_mode="r"), read_table(split, ["id", "split"])
-    parts = {part: np.array([row for row, place in enumerate(places) if place["split"] == part], dtype=int) for part in ("train", "val", "test")}
-    classes = {factor: labels for factor, labels in classes_of(read_table(factors, ["id"])).items() if len(set(labels[parts["train"]])) > 1}
+    pixels = load_images(images)
+    parts = load_split(split, len(pixels))
+    classes = {factor: labels for factor, labels in classes_of(load_factors(factors, len(pixels))).items() if len(set(labels[parts["train"]])) > 1}
     folders = {"trained": models, "untrained": floor}
 
     def work(job):

@@ -28,13 +28,15 @@ def shrink(params):
     shapes = params["datasets"]["shapes"]
     shapes["images"]["per_kind"] = 12
     shapes["split"] |= {"train": 42, "val": 12, "test": 18}
-    for run in params["runs"].values():
-        run.get("pretrain", {}).pop("epochs", None)
+    params["runs"] = {name: params["runs"][name] for name in ("untrained", "simclr_keep", "simclr_swap", "moco_swap", "vicreg_swap", "supcon_clusters")}
     params["pretrain"] |= {"epochs": 2, "batch_size": 16}
     params["probe"]["C"] = [0.1, 1]
     params["preview"]["images"] = 2
     params["extract"]["transformed"] = 20
     params["finetune"] |= {"labels": 12, "steps": 2, "batch_size": 6}
+    for block, kept in (("interventions", ("color", "camera")), ("transformations", ("swap", "rotation")),
+                        ("claims", ("keep_lifts_no_main", "swap_lifts_main", "swap_hides_color", "simclr_does_not_collapse"))):
+        params[block] = {name: params[block][name] for name in kept}
     params["transfers"] = {name: entry for name, entry in params["transfers"].items() if entry["to"] == "shapes"}
     for name in list(params["datasets"]):
         if name != "shapes":

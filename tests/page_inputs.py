@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stages.lib.tables import write_json, write_table
+from stages.lib.tables import TIDY, write_json, write_table
 from stages.report import main
 
 LEDGER = ["run", "space", "factor", "probe", "mean", "low", "high", "n", "seeds", "chance", "untrained", "retention", "retention_low", "retention_high",
@@ -12,6 +12,10 @@ LEDGER = ["run", "space", "factor", "probe", "mean", "low", "high", "n", "seeds"
 VALUES = {"untrained": {"h": (0.9, 1.0, "kept"), "z": (0.8, 1.0, "kept")}, "swap": {"h": (0.7, 0.15, "erased"), "z": (0.6, 0.05, "erased")}}
 WORDS = {"main": "shape", "second": "color", "classes": ["round", "pointed"], "colors": ["red", "blue"], "claim": "Swapping hides color", "note": ""}
 PLAN = {"objective": "simclr", "seed": 1, "encoder": {"name": "conv", "h": 4, "head": "mlp", "z": 3}, "temperature": 0.2, "views": {"swap": 0.5}}
+CHOICE = {"similarities": [0.8, 0.4, 0.2], "temperature": 0.5, "probabilities": [0.5713, 0.2567, 0.1721], "loss": 0.5599,
+          "by_similarity": [-0.8575, 0.5134, 0.3441]}
+EXPLAIN = {"sweep": {"right_order": [CHOICE, {**CHOICE, "temperature": 1.0}]}, "choices": {"right_order": [CHOICE]},
+           "queue": {"before": "abcdef", "added": "gh", "after": "cdefgh"}, "key_momentum": [{"momentum": 0.9, "places": [[0, 2], [0.2, 2.2]]}]}
 
 
 def ledger(words):
@@ -60,13 +64,21 @@ def write_inputs(folder, side=8, **chosen):
     score = {"wrong_positives": None, "false_negatives": 0.25, "reason": "no two images are related"}
     write_json(folder / "relations/instance.json",
                {"kind": "instance", "seeds": {"all": {"factors": {words["main"]: score, words["second"]: score}}}})
+    for name in ("probe", "geometry"):  # their panels have a test of their own
+        for run in params["runs"]:
+            write_table(folder / f"{name}/{run}.csv", [], TIDY)
+    columns = ["run", "space", "effective_rank", "dimensions", "spread", "verdict"]
+    write_table(folder / "collapse.csv", [dict(zip(columns, [run, space, 2.5, 4, 0.9, "dimensional"], strict=True))
+                                          for run in params["runs"] for space in ("h", "z")], columns)
+    write_json(folder / "explain.json", EXPLAIN)
     images = generator.integers(0, 256, (8, 3, side, side), dtype=np.uint8)
     np.save(folder / "images.npy", images)
     np.savez(folder / "preview.npz", swapped=images[:4].reshape(2, 2, 3, side, side)[:, [0, 1, 1]])
     write_table(folder / "factors.csv", rows, list(rows[0]))
     return {"params": str(folder / "params.yaml"), "page": "stages/lib/page", "html": str(folder / "report.html"), "ledger": str(folder / "ledger.csv"),
             "claims": str(folder / "claims.json"), "images": str(folder / "images.npy"), "factors": str(folder / "factors.csv"),
-            "preview": str(folder / "preview.npz"), **{name: str(folder / name) for name in ("plans", "curves", "maps", "relations")}}
+            "preview": str(folder / "preview.npz"), **{name: str(folder / name) for name in ("plans", "curves", "maps", "relations", "probe", "geometry")},
+            "collapse": str(folder / "collapse.csv"), "explain": str(folder / "explain.json")}
 
 
 def write_page(folder, **chosen):

@@ -9,7 +9,7 @@ from stages.lib.encoder import apply, load_network, save_network, start
 from stages.lib.pixels import alter
 from stages.lib.tables import write_table
 
-ENCODER = {"name": "small", "channels": [4], "norm": "batch", "h": 6, "head": "mlp", "hidden": 5, "z": 3}
+ENCODER = {"name": "small", "layers": [[4, 2]], "norm": "batch", "h": 6, "head": "mlp", "hidden": 5, "z": 3}
 IMAGES = np.random.default_rng(0).integers(0, 256, (40, 3, 8, 8), dtype=np.uint8)
 
 

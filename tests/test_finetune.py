@@ -8,7 +8,7 @@ from stages.finetune import batch_of, labeled, main
 from stages.lib.encoder import fingerprint, load_network, save_network, start
 from stages.lib.tables import TIDY, read_table, write_table
 
-ENCODER = {"name": "small", "channels": [4], "norm": "none", "h": 6, "head": "none", "hidden": 5, "z": 6}
+ENCODER = {"name": "small", "layers": [[4, 2]], "norm": "none", "h": 6, "head": "none", "hidden": 5, "z": 6}
 LABELS = np.arange(120) % 2
 IMAGES = np.where(LABELS[:, None, None, None] == 1, 220, 30).astype(np.uint8) * np.ones((1, 3, 8, 8), np.uint8)
 PARTS = ["train"] * 60 + ["val"] * 20 + ["test"] * 40

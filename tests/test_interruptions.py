@@ -1,5 +1,6 @@
 """Killed, interrupted, out of space, twice at once: no process is left, one line is said, earlier results stay, and the next run goes on."""
 import errno
+import json
 import os
 import re
 import shlex
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -22,12 +24,12 @@ from stages.lib.workers import over_seeds
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the signal of a parent's death is Linux's")
 STAGE = """
-import sys, time
+import os, time
 from stages.lib.stage import run
 from stages.lib.workers import over_seeds
 
 def work(seed):
-    print("working", flush=True)
+    os.write(1, b"working\\n")
     time.sleep(60)
 
 def main(seeds):
@@ -104,6 +106,18 @@ def test_ctrl_c_ends_stage_and_workers_with_one_line():
 def test_a_worker_that_dies_is_told_in_one_line():
     with pytest.raises(Refused, match="sleep: a worker process was killed"):
         over_seeds(lambda seed: os.kill(os.getpid(), signal.SIGKILL), [1, 2], 1, "sleep")
+
+
+def test_workers_that_die_while_work_is_still_handed_out_are_told_in_one_line(monkeypatch):
+    submit = ProcessPoolExecutor.submit
+
+    def slow(*arguments):
+        time.sleep(0.05)
+        return submit(*arguments)
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", slow)
+    with pytest.raises(Refused, match="sleep: a worker process was killed"):
+        over_seeds(lambda seed: os.kill(os.getpid(), signal.SIGKILL), range(40), 1, "sleep")
 
 
 def failing(number):
@@ -202,3 +216,16 @@ def test_dvc_killed_in_the_middle_of_training_leaves_no_process_and_the_next_rep
     assert left(dvc.pid) == []
     call("dvc", "repro", cwd=clone)
     assert files(clone) == before
+
+
+def test_a_lock_that_names_only_dead_processes_is_removed_and_one_of_a_living_dvc_stays(tmp_path):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    alive = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "dvc repro"])
+    rwlock = tmp_path / ".dvc/tmp/rwlock"
+    rwlock.parent.mkdir(parents=True)
+    rwlock.write_text(json.dumps({"read": {"a": [{"pid": dead.pid, "cmd": "dvc repro"}]}, "write": {"b": {"pid": alive.pid, "cmd": "dvc repro"}}}))
+    assert mend(tmp_path) == [] and rwlock.exists()
+    alive.kill()
+    alive.wait()
+    assert mend(tmp_path) == [".dvc/tmp/rwlock"] and not rwlock.exists()

@@ -43,7 +43,7 @@ def test_changing_color_keeps_noise_and_every_pixel_that_the_fill_does_not_touch
     before = draw(shapes, rows, SETTINGS["shapes"]).astype(int)
     after, _ = redrawn({"factor": "color", "to": "other"}, rows, range(len(rows)), "shapes", SETTINGS["shapes"])
     bare = draw(shapes, [{**row, "brightness": "0"} for row in rows], SETTINGS["shapes"])
-    touched = draw(shapes, [{**row, "background": "1"} for row in rows], {**SETTINGS["shapes"], "noise": 0}) < 255
+    touched = draw(shapes, [{**row, "background": "1", "tint": "0"} for row in rows], {**SETTINGS["shapes"], "noise": 0}) < 255
     assert (after[~touched] == before[~touched]).all() and (bare[~touched] == before[~touched]).all()
     assert (after[:, 1] == before[:, 1]).all()  # red and blue have the same green
 
@@ -72,4 +72,5 @@ def test_what_cannot_be_drawn_again_is_left_out_with_a_reason():
     rows = rows_of("shapes")
     assert redrawn({"factor": "color", "to": "other"}, rows, [0], "folder", {}) == (None, "images from folder cannot be drawn again")
     assert redrawn({"factor": "texture", "to": "other"}, rows, [0], "shapes", {}) == (None, "there is no factor texture")
-    assert redrawn({"factor": "brightness", "to": "other"}, rows, [0], "shapes", {}) == (None, "brightness has no other value")
+    same = [{**row, "brightness": "1"} for row in rows]
+    assert redrawn({"factor": "brightness", "to": "other"}, same, [0], "shapes", {}) == (None, "brightness has no other value")

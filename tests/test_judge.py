@@ -50,15 +50,17 @@ class World:
         self.right["pixels"] = {("pixels", "shape", "knn"): results(0.9, seeds=1)}
         for name, found in self.right.items():
             np.savez(path("correct", f"{name}.npz"), **{"/".join(key): right for key, right in found.items()})
-            rows = [row(name, *key, metric, value) for key in found for metric, value in (("majority", 1 / 3), ("val_accuracy", 0.5))]
+            rows = [row(name, *key, metric, value) for key, right in found.items() for metric, value in
+                    (("r2" if key[2] == "ridge" else "accuracy", right.mean()), ("majority", 1 / 3), ("val_accuracy", 0.5))]
             write_table(path("probe", f"{name}.csv"), rows, TIDY)
             if name == "pixels":
                 continue
             np.savez(path("tuned", f"{name}.npz"))
-            write_table(path("finetune", f"{name}.csv"), [], TIDY)
+            write_table(path("finetune", f"{name}.csv"), [{**row(name, "h", "shape", "finetune", "accuracy", None), "note": "none here"}], TIDY)
             rows = [row(name, space, "", "collapse", metric, value) for space in "hz" for metric, value in self.shape[name].items()]
             write_table(path("geometry", f"{name}.csv"), rows, TIDY)
-            write_table(path("curves", f"{name}.csv"), [{"epoch": 1, "loss": 2.5}], ["epoch", "loss"])
+            curve = [{"seed": seed, "epoch": 0, "loss": None, "z_spread": 0.9} for seed in range(self.plans[name]["replicates"])]
+            write_table(path("curves", f"{name}.csv"), curve, ["seed", "epoch", "loss", "z_spread"])
             path("plans", f"{name}.json").write_text(json.dumps(self.plans[name]))
         entry = {"main_factor": "shape", "second_factor": "color"}
         params = {"judge": SETTINGS, "runs": {name: {} for name in self.plans}, "claims": self.claims, "dataset": "d", "datasets": {"d": entry}}

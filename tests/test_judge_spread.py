@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from stages.judge import judge_claim
+from stages.judge import judge_claims
 from stages.lib.intervals import of_seeds
 
 SETTINGS = {"confidence": 0.95}
@@ -14,7 +14,7 @@ def claim(word, right):
 
 
 def judged(spreads, word, right):
-    return judge_claim(claim(word, right), SimpleNamespace(spread={"a": spreads} if spreads else {}), SETTINGS, "shape")
+    return judge_claims({"c": claim(word, right)}, SimpleNamespace(spread={"a": spreads} if spreads else {}), SETTINGS, "shape")["c"]
 
 
 def test_the_interval_of_1_2_3_is_2_plus_or_minus_4_303_standard_errors():

@@ -14,7 +14,7 @@ from PIL import Image
 from stages.lib.charts import line_chart, ticks
 from stages.lib.panels import answer, looks, readouts, training
 from stages.lib.pictures import COLUMNS, TILE, Sheet
-from stages.report import PANELS, main
+from stages.report import PANELS, main, read_given, render, show_panels
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&\"'{{7*7}}<!--"
 
@@ -58,6 +58,7 @@ def test_a_policy_loses_a_factor_if_in_most_of_its_runs_the_whole_interval_lies_
                 for place, (low, high) in enumerate(ends)]
     assert answer.fate(rows(("0", "0.3"), ("0.1", "0.7"), ("0.5", "1")), "color", 0.8)["word"] == "loses"
     assert answer.fate(rows(("0", "0.3"), ("0.9", "1")), "color", 0.8)["word"] == "unsure"
+    assert answer.fate(rows(("0.6", "0.9"), ("0.7", "0.9")), "color", 0.8)["word"] == "unsure"
     assert answer.fate(rows(("0.9", "1.2"), ("0.85", "1")), "color", 0.8)["word"] == "keeps"
     assert answer.fate(rows(("", ""), ("", "")), "color", 0.8)["word"] == "unsure"
 
@@ -110,8 +111,8 @@ def test_the_page_shows_the_numbers_of_its_tables(tmp_path):
     card = re.search(r'class="fate loses".*?</div>\s*</div>', text, re.S).group(0)
     assert "loses <bdi>color</bdi>" in card
     assert re.search(r"90 → <b>70</b> %", card)
-    assert re.findall(r'<section id="(\w+)"', text) == ["answer", "ledger", "claims", "views", "neighbors", "map", "curves", "ranks", "staleness",
-                                                        "relations", "recipes"]
+    assert re.findall(r'<section id="(\w+)"', text) == ["answer", "ledger", "claims", "views", "neighbors", "map", "curves", "ranks", "collapse",
+                                                        "staleness", "explain", "relations", "recipes"]
     data = block(text, "map-data")
     assert data["places"]["swap"]["h"]["pca"] == [0, 0, 1000, 0, 0, 750, 1000, 750]
     assert data["factors"]["shape"]["of"] == [1, 0, 1, 0] and data["labels"][0] == "round, red (4)"
@@ -178,6 +179,7 @@ def tidy(probe, metric, values, **other):
 
 def test_flips_movement_and_the_fall_on_held_out_images_are_means_over_seeds_with_their_range():
     given = {"runs": {"r": {}}, "plans": {"r": {"objective": "simclr"}}, "named_factors": ["shape"], "kept": 0.8,
+             "ledger": [{"run": "r", "space": "h", "factor": "shape", "probe": "knn", "val": "0.95"}],
              "probe": {"r": [*tidy("knn", "flips", [0.25, 0.75], slice="intervention=gray"), *tidy("knn", "accuracy", [0.9, 0.7]),
                              *tidy("knn", "accuracy", [0.4, 0.6], slice="held_out"), *tidy("knn", "accuracy", [1, 0.8], slice="not_held_out"),
                              *tidy("recall@5", "hit_rate", [0.5, 0.5])]},
@@ -186,7 +188,8 @@ def test_flips_movement_and_the_fall_on_held_out_images_are_means_over_seeds_wit
     (gray, views, images) = readouts.interventions(given)["runs"][0]["lines"]
     assert gray["cells"][0]["flips"] == [{"mean": 0.5, "low": 0.25, "high": 0.75}] and gray["cells"][0]["moved"]["mean"] == pytest.approx(0.2)
     assert images["yardstick"] and images["cells"][0]["moved"]["mean"] == 0.5 and views["cells"][0]["moved"] is None
-    assert readouts.slices(given)["lines"][0]["fall"] == pytest.approx(0.4)
+    line = readouts.slices(given)["lines"][0]
+    assert (line["fall"], line["from_val"]) == (pytest.approx(0.4), pytest.approx(0.15))
     assert readouts.budgets(given)["lines"][0]["cells"] == [{"mean": 0.5, "low": 0.5, "high": 0.5}]
 
 
@@ -195,7 +198,31 @@ def test_pushes_are_drawn_against_their_share_from_the_coldest_temperature_on():
             for row in tidy("pushes", metric, [value], space="z", slice=f"temperature={temperature}")]
     found = readouts.pushes({"runs": {"r": {}}, "plans": {"r": {"objective": "simclr"}}, "named_factors": ["shape"], "geometry": {"r": rows}})["charts"][0]
     assert (found["temperature"], found["mass"], found["share"], found["negatives"]) == (0.1, 0.6, 0.25, 7)
-    assert [tick["label"] for tick in found["chart"]["x_ticks"]] == ["0.1", "1"]
+    assert [tick["label"] for tick in found["chart"]["x_ticks"]] == ["0.1", "0.2", "0.5", "1"]
+
+
+def test_panels_of_further_readouts_appear_with_their_tables_and_show_their_numbers(tmp_path):
+    paths = write_inputs(tmp_path)
+    inputs = {key: paths[key] for key in ("ledger", "claims", "plans", "curves", "preview", "maps", "images", "collapse", "explain")}
+    inputs["factor_rows"] = paths["factors"]
+    given = read_given(paths["params"], inputs)
+    given["ledger"] += [{**row, "factor": "rotation", "probe": "transformation", "chance": "0.25"} for row in given["ledger"] if row["factor"] == "color"]
+    probe = [*tidy("knn", "flips", [0.11, 0.33], slice="intervention=gray"), *tidy("knn", "accuracy", [0.9, 0.7]),
+             *tidy("knn", "accuracy", [0.4, 0.6], slice="rarest"), *tidy("recall@5", "hit_rate", [0.44, 0.44]), *tidy("few_shot@10", "accuracy", [0.77, 0.77])]
+    geometry = [*tidy("movement", "moved", [0.125, 0.125], slice="two views", factor=""),
+                *tidy("collapse", "variance_share", [0.8], slice="dimension=1", factor=""),
+                *(row for metric, value in (("mass", 0.6), ("share", 0.25), ("negatives", 7))
+                  for row in tidy("pushes", metric, [value], slice="temperature=0.1"))]
+    transfer = {"transfer": "away", "run": "swap", "trained_on": "toys", "dataset": "digits", "space": "h", "factor": "digit", "probe": "knn",
+                "mean": "0.5", "low": "0.4", "high": "0.6", "n": "9", "seeds": "2", "chance": "0.1", "untrained": "0.375",
+                "gain": "0.125", "gain_low": "0.1", "gain_high": "0.15"}
+    given |= {"probe": dict.fromkeys(given["runs"], probe), "geometry": dict.fromkeys(given["runs"], geometry), "transfers": {"away": [transfer]}}
+    text = render(paths["page"], given, show_panels(given, inputs))
+    parts = {part.split('"')[0]: part for part in text.split('<section id="')}
+    for panel, shown in {"transformations": "rotation", "interventions": "<b>22</b> <small>11–33</small>",
+                         "slices": "<b>50</b> <small>40–60</small>", "budgets": "<b>77</b>", "explain": "(0, 2) → (0.2, 2.2)",
+                         "transfers": "+0.125", "collapse": "dimensional collapse", "pushes": "60\u00a0% against 25\u00a0%"}.items():
+        assert shown in parts[panel], panel
 
 
 def test_rows_without_a_loss_are_left_out_of_a_curve():

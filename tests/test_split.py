@@ -52,7 +52,7 @@ def test_held_out_combinations_occur_in_test_alone_and_the_counts_stay():
 
 
 def test_a_copy_of_a_held_out_image_is_held_out_with_it():
-    parts = assign(images(40, group=lambda row: row // 2), [0] * 40, [row % 8 == 0 for row in range(40)], {"test": 16, "val": 4, "train": 20}, 1)
+    parts = assign(images(40, group=lambda row: row // 2), [0] * 40, [row % 8 == 1 for row in range(40)], {"test": 16, "val": 4, "train": 20}, 1)
     assert all(parts[row] == parts[row + 1] == "test" for row in range(0, 40, 8))
 
 

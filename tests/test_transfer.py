@@ -7,7 +7,7 @@ from stages.lib.encoder import save_network, start
 from stages.lib.tables import read_table, write_table
 from stages.transfer import COLUMNS, compare, main, read_out
 
-ENCODER = {"name": "small", "channels": [4], "norm": "none", "h": 6, "head": "linear", "hidden": 5, "z": 3}
+ENCODER = {"name": "small", "layers": [[4, 2]], "norm": "none", "h": 6, "head": "linear", "hidden": 5, "z": 3}
 LABELS = np.arange(90) % 3
 
 

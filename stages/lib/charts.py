@@ -15,6 +15,13 @@ def ticks(low, high, most=4):
     return [tick * step + 0.0 for tick in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
+def logarithmic(low, high):
+    """1, 2 and 5 times powers of ten from low to high; low and high themselves where none lies between."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [value for power in powers for value in (10.0**power, 2 * 10.0**power, 5 * 10.0**power)
+            if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)] or sorted({low, high})
+
+
 def short(value):
     """A number as an axis shows it: 0.25, 40, 1e-05."""
     return f"{value:.4g}"
@@ -40,7 +47,7 @@ def line_chart(series, include=(), whole_x=True, log_x=False):
         share = (across(x) - low_x) / (high_x - low_x) if high_x > low_x else 0.5
         return round(LEFT + share * (WIDTH - LEFT - RIGHT), 1), round(TOP + (high - y) / (high - low) * (HEIGHT - TOP - BOTTOM), 1)
 
-    x_values = sorted(set(xs)) if log_x else [x for x in ticks(low_x, high_x, 5) if not whole_x or float(x).is_integer()]
+    x_values = logarithmic(min(xs), max(xs)) if log_x else [x for x in ticks(low_x, high_x, 5) if not whole_x or float(x).is_integer()]
     return {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT, "top": TOP, "bottom": HEIGHT - BOTTOM,
             "lines": [{"kind": line["kind"], "label": line.get("label", ""), "points": thin([place(*point) for point in line["points"]])} for line in drawn],
             "x_ticks": [{"at": place(x, low)[0], "label": short(x)} for x in x_values],

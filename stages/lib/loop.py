@@ -144,7 +144,7 @@ def batches(count, size):
 def train_one(objective, recipe, train, seed, saved):
     """(network, curve, ages) of one seed; the curve has one row an epoch, epoch 0 being the start values; ages are rows of STALENESS.
 
-    saved: the Saved states of this training; it goes on after the newest.
+    saved: the Saved states of this training, after the newest of which it goes on, or None.
     """
     settings = recipe.get("pretrain")
     device = torch.device(recipe["device"])
@@ -159,7 +159,7 @@ def train_one(objective, recipe, train, seed, saved):
     optimizer = torch.optim.AdamW(parameter_groups(learner, settings["weight_decay"]), lr=settings["lr"], fused=True)
     slices = batches(len(train), settings["batch_size"])
     total, done, ages = settings["epochs"] * len(slices), 0, []
-    if state := saved.load(learner, optimizer):
+    if state := saved and saved.load(learner, optimizer):
         done, curve, ages = state["epoch"], state["curve"], state["ages"]
     else:
         learner.begin()
@@ -191,7 +191,7 @@ def train_one(objective, recipe, train, seed, saved):
                           "Raise negatives.filter_above (at the start all z point nearly one way), or choose another relation")
         curve.append({"seed": seed, "epoch": epoch, **means, "lr": lr, **health(network, watched)})
         ages += [{"seed": seed, "epoch": epoch, **row} for row in learner.staleness()]
-        if epoch % recipe["resume"]["every"] == 0 or epoch == settings["epochs"]:
+        if saved and (epoch % recipe["resume"]["every"] == 0 or epoch == settings["epochs"]):
             saved.save(learner, optimizer, epoch, curve=curve, ages=ages)
     return network, curve, ages
 

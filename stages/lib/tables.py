@@ -1,7 +1,9 @@
 """Reading params.yaml, and reading and writing tables (CSV) and JSON: whole files, replaced atomically, same input, same bytes."""
 import contextlib
+import copy
 import csv
 import errno
+import functools
 import json
 import os
 from pathlib import Path
@@ -14,10 +16,16 @@ from stages.lib.stage import Refused
 TIDY = ["run", "seed", "space", "factor", "probe", "slice", "metric", "value", "n", "note"]  # note: why there is no value
 
 
+@functools.lru_cache(maxsize=4)
+def parse(text):
+    """YAML 1.2, safe. Kept, since a stage reads several keys and a parse takes longer than all else it does with them."""
+    return YAML(typ="safe", pure=True).load(text)
+
+
 def read_params(path, *keys):
     """The value under `keys` in the YAML 1.2 file `path` (so `1e-05`, as DVC writes it, is a number); duplicate keys are refused."""
     try:
-        node = YAML(typ="safe", pure=True).load(Path(path).read_text(encoding="utf-8"))
+        node = copy.deepcopy(parse(Path(path).read_text(encoding="utf-8")))
     except (YAMLError, ValueError, TypeError, RecursionError) as fault:
         where = getattr(fault, "problem_mark", None)
         what = " ".join(str(getattr(fault, "problem", None) or fault).split())

@@ -31,10 +31,10 @@ def over_seeds(work, seeds, steps, label):
     processes = min(len(seeds), cores)
     sys.stdout.flush()
     with ProcessPoolExecutor(processes, context, _start, (queue, os.getpid())) as pool:
-        futures = [pool.submit(_call, seed) for seed in seeds]
-        if queue:
-            listener.start()
         try:
+            futures = [pool.submit(_call, seed) for seed in seeds]
+            if queue:
+                listener.start()
             return [future.result() for future in futures]
         except BrokenProcessPool:
             raise Refused(f"{label}: a worker process was killed (out of memory?); nothing was written") from None
@@ -46,6 +46,7 @@ def over_seeds(work, seeds, steps, label):
         finally:
             if queue:
                 queue.put(None)
+            if listener.is_alive():
                 listener.join()
             bar.close()
 

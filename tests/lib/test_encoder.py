@@ -49,7 +49,7 @@ def test_start_values_come_from_the_seed_alone(recipe):
 
 def test_convolutions_of_a_resnet_start_at_variance_2_over_fan_out():
     network = start(RESNET, 16, seed=7).encoder
-    weight = network.layer4[0].conv2.weight
+    weight = network.layer4[0].conv1.weight  # 256 to 512 channels
     assert weight.std().item() == pytest.approx((2 / (9 * 512)) ** 0.5, rel=0.01)
     assert torch.equal(network.bn1.weight, torch.ones(64)) and torch.equal(network.bn1.bias, torch.zeros(64))
 

@@ -42,8 +42,8 @@ def test_weight_decay_skips_biases_and_norms():
 class Breaks(Objective):
     """An objective whose loss is not finite from the third step on."""
 
-    def __init__(self, network, recipe):
-        super().__init__(network, recipe)
+    def __init__(self, network, recipe, source):
+        super().__init__(network, recipe, source)
         self.steps = 0
 
     def forward(self, views, groups):
@@ -57,9 +57,13 @@ def inputs(toy):
             "relation": f"{toy}/data/shapes/relations/instance.npy"}
 
 
+def outputs(folder):
+    return {"models": f"{folder}/models", "curves": f"{folder}/curves.csv", "staleness": f"{folder}/staleness.csv", "resume": f"{folder}/resume"}
+
+
 def test_a_loss_that_is_not_finite_stops_at_that_step_and_writes_no_weights(toy, tmp_path):
     with pytest.raises(Refused) as refused:
-        pretrain(Breaks, **inputs(toy), models=f"{tmp_path}/models", curves=f"{tmp_path}/curves.csv")
+        pretrain(Breaks, **inputs(toy), **outputs(tmp_path))
     for word in ("inf", "seed 2026092", "epoch 1", "step 3", "lr 0.002"):
         assert word in str(refused.value)
     assert not list(tmp_path.rglob("*.safetensors")) and not (tmp_path / "curves.csv").exists()
@@ -95,8 +99,8 @@ def test_a_tiny_learning_rate_is_really_used(toy, tmp_path):
     recipe["pretrain"]["lr"] = 1e-05
     (tmp_path / "plan.json").write_text(json.dumps(recipe))
     pretrain(type("One", (Objective,), {"forward": lambda self, v, g: (self.network(v)[1].square().mean(), self.network(v)[1], {"reference": 0.0})}),
-             **{**inputs(toy), "plan": f"{tmp_path}/plan.json"}, models=f"{tmp_path}/m", curves=f"{tmp_path}/c.csv")
-    assert "1e-05" in (tmp_path / "c.csv").read_text()
+             **{**inputs(toy), "plan": f"{tmp_path}/plan.json"}, **outputs(tmp_path))
+    assert "1e-05" in (tmp_path / "curves.csv").read_text()
 
 
 def test_order_of_an_epoch_depends_on_seed_and_epoch_alone():
@@ -107,5 +111,5 @@ def test_order_of_an_epoch_depends_on_seed_and_epoch_alone():
 def test_a_split_of_another_length_is_refused_naming_the_files(toy, tmp_path):
     short = tmp_path / "split.csv"
     short.write_text("\n".join((toy / "data/shapes/split.csv").read_text().splitlines()[:-1]) + "\n")
-    with pytest.raises(Refused, match="71 rows.*72"):
+    with pytest.raises(Refused, match="split.csv: is for 71 images, but there are 72"):
         loop.TrainImages(f"{toy}/data/shapes/images.npy", str(short), f"{toy}/data/shapes/relations/instance.npy")

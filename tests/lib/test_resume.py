@@ -42,7 +42,7 @@ def train(inputs, tmp_path, run, into, resume="resume", epochs=4, replicates=2, 
     params["runs"] = {run: {**params["runs"][run], "relation": "instance", **changes}}
     params["mined"], params["claims"] = {}, {}
     params["pretrain"] |= {"epochs": epochs, "batch_size": 6}
-    params["encoder"] |= {"channels": [4], "h": 6, "hidden": 6, "z": 5}
+    params["encoder"] |= {"layers": [[4, 2]], "h": 6, "hidden": 6, "z": 5}
     params["resume"] = {"every": 1, "limit_mb": 100, **resumed}
     folder = tmp_path / into
     write_json(folder / "plan.json", plan_all(params)[run])

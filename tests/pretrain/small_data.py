@@ -15,6 +15,7 @@ def write_inputs(folder, objective, relation=None, seed=3, **changes):
     (folder / "split.csv").write_text("id,split\n" + "".join(f"{row},{part}\n" for row, part in enumerate(parts)))
     np.save(folder / "relation.npy", np.arange(IMAGES) if relation is None else relation)
     recipe = {"objective": objective, "dataset": "small", "device": "cpu", "seed": seed, "replicates": 2, "watch": 8, "relation": "instance",
+              "resume": {"every": 1, "limit_mb": 10},
               "encoder": {"name": "small", "layers": [[4, 2]], "norm": "none", "h": 6, "head": "mlp", "hidden": 5, "z": 4},
               "views": {"flip": 0.5, "noise": 0.1}, "temperature": 0.2,
               "pretrain": {"epochs": 2, "batch_size": 5, "lr": 0.01, "warmup": 0.0, "schedule": "constant", "weight_decay": 0.0, "normalize": True},
@@ -24,5 +25,5 @@ def write_inputs(folder, objective, relation=None, seed=3, **changes):
         recipe[block] = {**recipe[block], **values} if isinstance(values, dict) else values
     (folder / "plan.json").write_text(json.dumps(recipe))
     paths = {"plan": "plan.json", "images": "images.npy", "split": "split.csv", "relation": "relation.npy",
-             "models": "models", "curves": "curves.csv", "staleness": "staleness.csv"}
+             "models": "models", "curves": "curves.csv", "staleness": "staleness.csv", "resume": "resume"}
     return {name: str(folder / path) for name, path in paths.items()}

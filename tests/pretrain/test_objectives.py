@@ -26,7 +26,7 @@ def curve(folder, objective, **changes):
 def trained(folder, objective, **changes):
     """(network, curve, ages) of one seed, in this process."""
     paths = write_inputs(folder, objective, **changes)
-    return train_one(CLASSES[objective], read_json(paths["plan"]), TrainImages(paths["images"], paths["split"], paths["relation"]), 3)
+    return train_one(CLASSES[objective], read_json(paths["plan"]), TrainImages(paths["images"], paths["split"], paths["relation"]), 3, None)
 
 
 def source(paths, seed=3):

@@ -7,14 +7,14 @@ BANDS = 5  # a number colors a map by fifths of its range
 
 
 def kinds(rows, wanted):
-    """The first of the images `wanted` (row numbers) of each combination of the factors in `rows` ({factor: values})."""
+    """The images `wanted` (row numbers), the first of each combination of the factors in `rows` ({factor: values}) before the rest."""
     seen, chosen = set(), []
     for place in wanted:
         kind = tuple(values[place] for values in rows.values())
         if kind not in seen:
             seen.add(kind)
             chosen.append(place)
-    return chosen
+    return [*chosen, *(place for place in wanted if place not in chosen)]
 
 
 def label(given, image):

@@ -31,7 +31,7 @@ def transformations(given):
 def interventions(given):
     """By run: how often a prediction flips (kNN), and how far h and z move, when one thing is changed, beside two views and two images."""
     runs = []
-    for name in given["runs"]:
+    for name in sorted(given["runs"], key=lambda name: name not in trained(given)):
         flips, moved = select(given["probe"][name], probe="knn", metric="flips"), select(given["geometry"][name], probe="movement", metric="moved")
         factors = [factor for factor in given["named_factors"] if select(flips, factor=factor)]
         lines = []
@@ -45,20 +45,25 @@ def interventions(given):
 
 
 def slices(given):
-    """kNN accuracy of the main factor from h on all test images and on each slice of them; by how much held-out images fall."""
+    """kNN accuracy of the main factor from h on all test images and on each slice of them; how far it falls from val to test, where a
+    shortcut may be cut off, and from the other test images to combinations held out of training."""
     factor = given["named_factors"][0]
     rows = {name: [row for row in select(given["probe"][name], probe="knn", space="h", factor=factor, metric="accuracy")
                    if not row["slice"].startswith("intervention=")] for name in given["runs"]}
     names = list(dict.fromkeys(row["slice"] for found in rows.values() for row in found))
     if len(names) < 2:
         return None
+    val = {row["run"]: number(row.get("val")) for row in select(given["ledger"], probe="knn", space="h", factor=factor)}
     sizes = {row["slice"]: row["n"] for found in rows.values() for row in found}
     lines = []
     for name, found in rows.items():
         values = {part: spread(select(found, slice=part)) for part in names}
         held, others = values.get("held_out"), values.get("not_held_out")
-        lines.append({"run": name, "cells": [values[part] for part in names], "fall": others["mean"] - held["mean"] if held and others else None})
-    return {"factor": factor, "names": [{"name": name, "n": sizes[name]} for name in names], "lines": lines, "held_out": "held_out" in names}
+        lines.append({"run": name, "val": val.get(name), "cells": [values[part] for part in names],
+                      "from_val": val[name] - values["all"]["mean"] if val.get(name) is not None and values["all"] else None,
+                      "fall": others["mean"] - held["mean"] if held and others else None})
+    return {"factor": factor, "names": [{"name": name, "n": sizes[name]} for name in names], "lines": lines, "held_out": "held_out" in names,
+            "val": any(line["val"] is not None for line in lines)}
 
 
 def pushes(given):
@@ -89,7 +94,7 @@ def collapse(given):
         verdicts = {row["space"]: row for row in given["collapse"] if row["run"] == name}
         charts.append({"run": name, "chart": line_chart(lines, include=[0]),
                        "spaces": [{"space": space, "verdict": verdicts[space]["verdict"], "rank": number(verdicts[space]["effective_rank"]),
-                                   "size": verdicts[space]["dimensions"], "spread": number(verdicts[space]["spread"])} for space in ("h", "z")]})
+                                   "size": int(float(verdicts[space]["dimensions"])), "spread": number(verdicts[space]["spread"])} for space in ("h", "z")]})
     return {"charts": charts} if charts else None
 
 

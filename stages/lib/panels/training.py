@@ -79,6 +79,21 @@ def relations(given):
     return {"lines": lines} if lines else None
 
 
+KINDS = ["mean", "z", "reference"]  # styles of the positive and of two negatives
+
+
+def explain(given):
+    """The hand-worked numbers: probabilities and gradients against temperature, each example as a row, the queue, the key network's steps."""
+    numbers, charts = given["explain"], []
+    for order, choices in numbers["sweep"].items():
+        for what in ("probabilities", "by_similarity"):
+            lines = [{"points": [(choice["temperature"], abs(choice[what][place])) for choice in choices], "kind": KINDS[place]} for place in range(3)]
+            charts.append({"order": order, "what": what, "similarities": choices[0]["similarities"],
+                           "chart": line_chart(lines, include=[0], whole_x=False, log_x=True)})
+    return {"charts": charts, "choices": [choice for choices in numbers["choices"].values() for choice in choices], "queue": numbers["queue"],
+            "steps": numbers["key_momentum"]}
+
+
 def mean(values):
     """Mean of the numbers among `values`, None where there is none."""
     values = [value for value in values if value is not None]
