@@ -3,9 +3,12 @@ import ast
 import copy
 import functools
 import hashlib
+import itertools
+import os
 import re
 import shlex
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import dvc.utils.serialize._yaml
@@ -65,19 +68,27 @@ def test_no_stage_imports_a_stage_and_lib_knows_no_path():
 
 
 def test_a_stage_needs_only_its_deps_writes_only_its_outs_and_writes_the_same_bytes_elsewhere(toy, tmp_path):
-    """Each stage again, in a folder that holds its deps alone, with another hash seed and one core where the system can say so."""
-    one_core = ["taskset", "-c", "0"] if shutil.which("taskset") else []
-    for name, stage in stages(toy).items():
+    """Each stage again, in a folder that holds its deps alone, with another hash seed and on one core where the system can say so."""
+    everything = files(toy)
+
+    def again(name, stage, core):
         folder = tmp_path / re.sub(r"\W", "_", name)
         for path in paths(stage.deps, toy) | {"params.yaml"}:
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             (shutil.copytree if (toy / path).is_dir() else shutil.copy2)(toy / path, target)
         given = files(folder)
+        one_core = ["taskset", "-c", str(core)] if shutil.which("taskset") else []
         call(*one_core, *shlex.split(stage.cmd), cwd=folder, PYTHONHASHSEED="2", PYTHONDONTWRITEBYTECODE="1")
         written = {path: code for path, code in files(folder).items() if given.get(path) != code}
-        declared = {path: code for out in paths(stage.outs, toy) for path, code in files(toy).items() if path == out or path.startswith(out + "/")}
-        assert written == declared, name
+        declared = {path: code for out in paths(stage.outs, toy) for path, code in everything.items() if path == out or path.startswith(out + "/")}
+        shutil.rmtree(folder)
+        return name, written, declared
+
+    cores = sorted(os.sched_getaffinity(0))[:2] if hasattr(os, "sched_getaffinity") else [0]
+    with ThreadPoolExecutor(len(cores)) as pool:
+        for name, written, declared in pool.map(again, *zip(*stages(toy).items(), strict=True), itertools.cycle(cores)):
+            assert written == declared, name
 
 
 def files(folder):
