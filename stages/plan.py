@@ -163,12 +163,12 @@ def check_across(params):
 def ancestors(name, params):
     """The runs and mined relations that a mined relation comes from, nearest first, until the first one that comes again."""
     found, key, seen = [], name, set()
-    while key in params["mined"] and key not in seen:
+    while isinstance(key, str) and key in params["mined"] and key not in seen:
         seen.add(key)
         run = params["mined"][key]["run"]
         key = params["runs"].get(run, {}).get("relation")
         found += [run, key]
-    return [key for key in found if key in params["mined"] or key in params["runs"]]
+    return [key for key in found if isinstance(key, str) and key in {**params["mined"], **params["runs"]}]
 
 
 def check_similarities(recipes, params):

@@ -98,6 +98,9 @@ def ledger(rows, names, factors, labels):
     axes[0, 0].set_yticks(range(len(lines)), [labels(name) for name in lines])
     axes[0, 0].invert_yaxis()
     marks = [plt.Line2D([], [], color=color, marker=marker, linewidth=2.2) for color, marker in SPACES.values()]
+    some = next(cell for key, cell in cells.items() if key[0] in names)
+    figure.suptitle(f"What each run keeps: read by nearest neighbors on {some['n']} test images, {some['seeds']} seeds, with intervals",
+                    x=0.01, ha="left", fontsize=11)
     figure.legend([*marks, plt.Line2D([], [], color=GREY, linestyle=":", linewidth=1.6)], ["h (encoder)", "z (head)", "pixels", "chance"],
                   loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     return figure
@@ -154,7 +157,7 @@ def main(params, curves_dir, ledger_csv, preview, maps, factors, plots):
     labels = Labels()
     sheets = load_archive(preview)
     tables = {name: load_numbers(f"{curves_dir}/{name}.csv", ["seed"], ["epoch", "loss", "reference"]) for name in names}
-    cells = load_numbers(ledger_csv, ["run", "space", "factor", "probe"], ["mean", "low", "high", "chance"])
+    cells = load_numbers(ledger_csv, ["run", "space", "factor", "probe", "n", "seeds"], ["mean", "low", "high", "chance"])
     with plt.rc_context(STYLE):
         figures = {"curves": curves(tables, labels),
                    "ledger": ledger(cells, names, [entry["main_factor"], entry["second_factor"]], labels),

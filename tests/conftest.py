@@ -33,7 +33,8 @@ def shrink(params):
     params["probe"]["C"] = [0.1, 1]
     params["preview"]["images"] = 2
     params["extract"]["transformed"] = 20
-    params["finetune"] |= {"labels": 12, "steps": 2, "batch_size": 6}
+    params["finetune"] |= {"labels": 12, "steps": 2, "batch_size": 6, "lr": [0.001]}
+    params["probe"] |= {"episodes": 2, "shots": [1]}
     for block, kept in (("interventions", ("color", "camera")), ("transformations", ("swap", "rotation")),
                         ("claims", ("keep_lifts_no_main", "swap_lifts_main", "swap_hides_color", "simclr_does_not_collapse"))):
         params[block] = {name: params[block][name] for name in kept}

@@ -205,7 +205,7 @@ def change(params, path):
     elif (path in (("dataset",), ("encoder", "name"), ("explain", "moco")) or key in ("run", "source", "beside", "kind") or path[0] == "transfers"
           or (path[0] == "claims" and node.get("probe") == "spread")):
         return []
-    elif key in SHARES and isinstance(value, int):
+    elif key in (*SHARES, "warmup") and isinstance(value, int):
         node[key] = 0.5
     elif path[0] == "transformations":
         node[key] = [{"gamma": 0.5}]

@@ -104,7 +104,7 @@ JSON = {"empty": content(lambda data: b""), "cut": content(lambda data: data[:-9
         "nothing in it": content(lambda data: b"{}")}
 READOUT = {"cut": content(lambda data: data[:-7]), "empty": content(lambda data: b""), "text": content(lambda data: b"id,split\n"),
            "objects": object_archive,
-           "of another run": other("simclr_swap", "invariance_alone"),
+           "of another run": other("simclr_swap", "simclr_keep"),
            "a flipped byte": content(lambda data: data[:200] + bytes([data[200] ^ 255]) + data[201:])}
 
 CASES = [

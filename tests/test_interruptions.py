@@ -40,8 +40,12 @@ run(main)
 
 
 def begin(*command, workers=1):
-    """A process in a session of its own, when `workers` of its workers have said that they work."""
+    """A process in a session of its own, when `workers` of its workers have said that they work.
+
+    It hears Ctrl-C even where the tests themselves run in the background of a shell, which ignores it.
+    """
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
                                env={**os.environ, "PYTHONPATH": str(ROOT)})
     for _ in range(workers):
         assert process.stdout.readline() == "working\n", process.stderr.read()

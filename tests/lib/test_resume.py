@@ -39,8 +39,9 @@ def train(inputs, tmp_path, run, into, resume="resume", epochs=4, replicates=2, 
     module, changes = RUNS[run]
     params = copy.deepcopy(read_params(ROOT / "params.yaml"))
     params["replicates"] = replicates
-    params["runs"] = {run: {**params["runs"][run], "relation": "instance", **changes}}
-    params["mined"], params["claims"] = {}, {}
+    params["runs"][run] |= {"relation": "instance", **changes}
+    params["runs"] = {name: entry for name, entry in params["runs"].items() if entry["relation"] not in params["mined"]}
+    params["mined"], params["claims"], params["transfers"] = {}, {}, {}
     params["pretrain"] |= {"epochs": epochs, "batch_size": 6}
     params["encoder"] |= {"layers": [[4, 2]], "h": 6, "hidden": 6, "z": 5}
     params["resume"] = {"every": 1, "limit_mb": 100, **resumed}
