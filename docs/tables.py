@@ -73,11 +73,12 @@ def plain(rows):
 
 
 def show():
-    seeds = next(iter(ledger((ROOT / "metrics/ledger.csv").read_text(encoding="utf-8")).values()))["seeds"]
-    print(f"\nAccuracy on test with 95 % intervals over {seeds} seeds and the test images\n")
-    print(plain(table(ledger((ROOT / "metrics/ledger.csv").read_text(encoding="utf-8")))))
+    cells = ledger((ROOT / "metrics/ledger.csv").read_text(encoding="utf-8"))
+    seeds = max(int(row["seeds"]) for row in cells.values())
+    print(f"\nAccuracy on test with intervals over {seeds} seeds and the test images\n")
+    print(plain(table(cells)))
     print("\n" + plain(claims((ROOT / "metrics/claims.json").read_text(encoding="utf-8"))))
-    print("\nFigures: " + ", ".join(sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "metrics/plots").glob("*.png"))))
+    print("\nThe page: metrics/report.html\nFigures: " + ", ".join(sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "metrics").glob("*/*.png"))))
 
 
 def run_experiments():
