@@ -69,12 +69,15 @@ def refusals(folder, text):
     return told(plan, {"params": str(folder / "params.yaml"), "plans": str(folder / "plans")})
 
 
-LOOKED_UP = ("main_factor", "second_factor", "factor", "run", "text", "right")  # in the data, by a later stage, which refuses or calls it not applicable
+LOOKED_UP = ("to", "main_factor", "second_factor", "factor", "run", "text", "right")  # in the data, by a later stage, which refuses or calls it not applicable
+
+
+NAMED_OPERATIONS = ("views", "runs", "interventions", "transformations", "extract")  # what is not named is not applied
 
 
 def harmless(kind, path, params):
     """A change that params.yaml may have: none at all, other named entries, views or values of a run, a name to look up, or a sound value of the same kind."""
-    if params == DEFAULTS or path[-1] in LOOKED_UP or kind in ("missing", "name") and (len(path) == 2 or path[0] in ("views", "runs")):
+    if params == DEFAULTS or path[-1] in LOOKED_UP or kind in ("missing", "name") and (len(path) == 2 or path[0] in NAMED_OPERATIONS):
         return True
     new, old = node_at(params, path), node_at(DEFAULTS, path)
     return not isinstance(new, str) and (type(new) is type(old) or is_number(new) and is_number(old))
