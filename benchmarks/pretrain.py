@@ -52,8 +52,8 @@ class Kornia(Ours):
         super().__init__(images, batch)
         side = images.shape[-1]
         self.augment = torch.nn.Sequential(
-            K.RandomResizedCrop((side, side), scale=(0.6, 1.0), ratio=(0.75, 1.3333)), K.RandomHorizontalFlip(0.5),
-            K.ColorJitter(0.4, 0.4, 0.4, 0.1, p=0.8), K.RandomGrayscale(0.2), K.RandomGaussianBlur((5, 5), (0.1, 1.0), p=0.5))
+            K.RandomResizedCrop((side, side), scale=(0.6, 1.0), ratio=(0.75, 1.3333)), K.RandomHorizontalFlip(p=0.5),
+            K.ColorJitter(0.4, 0.4, 0.4, 0.1, p=0.8), K.RandomGrayscale(p=0.2), K.RandomGaussianBlur((5, 5), (0.1, 1.0), p=0.5))
 
     @torch.no_grad()
     def views(self, steps, seed):
