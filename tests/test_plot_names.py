@@ -9,7 +9,8 @@ HOSTILE = ["$x_1$", "<b>bold</b>", "_first", "with space", "it's \"quoted\"", "5
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_name_is_shown_letter_by_letter(name, tmp_path):
-    rows = [{"run": run, "space": "h", "factor": name, "probe": "knn", "mean": "0.5", "low": "0.4", "high": "0.6", "chance": "0.5"} for run in (name, "other")]
+    rows = [{"run": run, "space": "h", "factor": name, "probe": "knn", "mean": "0.5", "low": "0.4", "high": "0.6", "chance": "0.5",
+             "n": "240", "seeds": "5"} for run in (name, "other")]
     with plt.rc_context(STYLE):
         figure = ledger(rows, [name, "other"], [name, "none"], Labels())
         figure.savefig(tmp_path / "a.png")
