@@ -6,11 +6,14 @@ an operation that it does not name is not applied. Order, fixed (torchvision shu
 resampling (crop, flip, zoom, shift), blur, brightness, contrast, saturation, hue, grayscale, swap, noise.
 """
 import math
+from functools import cache
 
 import torch
 
 from stages.lib.draws import Draws
 
+NARROW = 1e-3  # a standard deviation, in pixels, of a blur that leaves an image bit by bit as it is
+TINY = 1e-12  # a grey pixel has no hue; divided by this, its 0 stays 0
 LUMA = (0.2989, 0.587, 0.114)  # ITU-R 601-2, as torchvision's rgb_to_grayscale
 
 
@@ -28,13 +31,16 @@ def view(images, draws, policy):
     if "corner" in policy:
         covered = cover_corner(images, draws.uniform(*images.shape[1:]), policy["corner"]["side"])
         images = torch.where(draws.chance(policy["corner"]["probability"])[:, None, None, None], covered, images)
+    side, maps = images.shape[-1], None  # what is linear in the pixels of a row or column becomes one matrix for each axis
     if policy.keys() & {"crop", "flip", "zoom", "shift"}:
-        images = resample(images, *_geometry(draws, policy, images.shape[-1]))
+        maps = resampling(*_geometry(draws, policy, side), side)
     if "blur" in policy:
         low, high = policy["blur"]["sigma"]
-        radius = min(math.ceil(3 * high), images.shape[-1] - 1)
-        sigma = draws.between(low, high)
-        images = some(images, draws.chance(policy["blur"]["probability"]), lambda rows, sigma: gaussian_blur(rows, sigma, radius), sigma)
+        sigma, chosen = draws.between(low, high), draws.chance(policy["blur"]["probability"])
+        blur = blurring(sigma.masked_fill(~chosen, NARROW), min(math.ceil(3 * high), side - 1), side)
+        maps = (blur, blur) if maps is None else blur @ maps
+    if maps is not None:
+        images = by_axes(images, *maps)
     if "jitter" in policy:
         images = _jitter(images, draws, policy["jitter"])
     if "grayscale" in policy:
@@ -45,13 +51,10 @@ def view(images, draws, policy):
         images = (images + policy["noise"] * draws.normal(*images.shape[1:])).clamp_(0, 1)
     return images
 
-
-def some(images, chosen, operation, *numbers):
-    """The images with `operation(rows, *numbers)` applied to the rows where `chosen` [B] is true; numbers [B] each."""
+def some(images, chosen, operation):
+    """The images with `operation` applied to the rows where `chosen` [B] is true."""
     rows = chosen.nonzero()[:, 0]
-    if len(rows) == len(images):
-        return operation(images, *numbers)
-    return images.index_copy(0, rows, operation(images[rows], *(number[rows] for number in numbers))) if len(rows) else images
+    return images.index_copy(0, rows, operation(images[rows])) if len(rows) else images
 
 
 def _geometry(draws, policy, side):
@@ -80,32 +83,28 @@ def crop_box(draws, side, scale_low, scale_high, ratio_low, ratio_high):
 
 
 def resample(images, box, mirror, zoom, shift):
-    """Crop, resize to the old side, mirror, zoom about the center and shift, in one bilinear sampling.
+    """Crop, resize to the old side, mirror, zoom about the center and shift, in one bilinear sampling."""
+    return by_axes(images, *resampling(box, mirror, zoom, shift, images.shape[-1]))
 
-    Edges are repeated outward; a crop reads no pixel outside its box (as resized_crop of torchvision). Columns and rows
+
+def resampling(box, mirror, zoom, shift, side):
+    """[2, B, S, S]: how much of each input row an output row gets, by its distance to where that one reads; then the same of columns.
+
+    Edges are repeated outward; a crop reads no pixel outside its box (as resized_crop of torchvision). Rows and columns
     are sampled independently, so the map is a matrix for each axis: on small images that is faster than grid_sample.
     """
-    side = images.shape[-1]
     top, left, height, width = box
-    steps = torch.arange(side, dtype=images.dtype, device=images.device) + 0.5 - side / 2  # pixel centers about the middle
-
-    def weights(sign, offset, start, length):
-        """[B, S, S]: how much of each input column (or row) an output column gets, by its distance to where that one reads."""
-        x = sign[:, None] * (steps - offset[:, None]) / zoom[:, None] + side / 2
-        x = x * (length / side)[:, None] - 0.5
-        x = start[:, None] + x.clamp_(min=0).minimum(length[:, None] - 1)
-        return (1 - (x[:, :, None] - (steps - steps[0])).abs()).clamp_(min=0)
-
-    ones = torch.ones_like(zoom)
-    return by_axes(images, weights(ones, shift[1], top, height), weights(torch.where(mirror, -ones, ones), shift[0], left, width))
+    start, length, offset, zoom = (torch.stack(pair)[:, :, None] for pair in
+                                   ((top, left), (height, width), shift[::-1], (zoom, torch.where(mirror, -zoom, zoom))))
+    pixels = torch.arange(side, dtype=zoom.dtype, device=zoom.device)
+    x = (pixels - (side - 1) / 2 - offset) / zoom + side / 2  # in the resized crop, from its edge
+    x = start + (x * (length / side) - 0.5).clamp_(min=0).minimum(length - 1)
+    return (1 - (x[..., None] - pixels).abs_()).clamp_(min=0)
 
 
 def by_axes(images, rows, columns):
     """rows @ image @ columns^T for each channel: images [B, C, S, S], rows and columns [B, S, S]."""
-    batch, channels, side, _ = images.shape
-    images = torch.bmm(images.reshape(batch, channels * side, side), columns.transpose(1, 2))
-    images = images.view(batch, channels, side, side).transpose(2, 3).reshape(batch, channels * side, side)
-    return torch.bmm(images, rows.transpose(1, 2)).view(batch, channels, side, side).transpose(2, 3).contiguous()
+    return rows[:, None] @ (images.flatten(1, 2) @ columns.mT).view(images.shape)
 
 
 def cover_corner(images, pixels, side):
@@ -121,30 +120,32 @@ def cover_corner(images, pixels, side):
 
 def _jitter(images, draws, strength):
     """Brightness, contrast, saturation and hue jitter of SimCLR (appendix A), applied to an image with `probability`."""
-    def factor(name):
-        return draws.between(max(0.0, 1 - strength[name]), 1 + strength[name])
-
-    steps = [(adjust, factor(name)) for adjust, name in ((adjust_brightness, "brightness"), (adjust_contrast, "contrast"),
-                                                        (adjust_saturation, "saturation")) if name in strength]
-    if "hue" in strength:
-        steps.append((adjust_hue, draws.between(-strength["hue"], strength["hue"])))
-
-    def jitter(rows, *numbers):
-        for (adjust, _), number in zip(steps, numbers, strict=True):
-            rows = adjust(rows, number)
-        return rows
-    return some(images, draws.chance(strength["probability"]), jitter, *(number for _, number in steps))
+    steps = []
+    for name, (adjust, neutral) in ADJUSTMENTS.items():
+        if name in strength:
+            low, high = (-strength[name], strength[name]) if name == "hue" else (max(0.0, 1 - strength[name]), 1 + strength[name])
+            steps.append((adjust, draws.between(low, high), neutral))
+    spared = ~draws.chance(strength["probability"])
+    for adjust, number, neutral in steps:
+        images = adjust(images, number.masked_fill(spared, neutral))
+    return images
 
 
-def _blend(images, others, factor):
-    """factor * images + (1 - factor) * others, clamped to [0, 1]; factor [B]."""
-    return torch.lerp(others, images, factor[:, None, None, None]).clamp_(0, 1)
+def luma(images):
+    """[B, 1, S, S]"""
+    red, green, blue = images.split(1, dim=1)
+    return (red * LUMA[0]).add_(green, alpha=LUMA[1]).add_(blue, alpha=LUMA[2])
 
 
 def grayscale(images):
     """Luma in all three channels, [B, 3, S, S]."""
-    luma = torch.einsum("bcij,c->bij", images, images.new_tensor(LUMA))
-    return luma[:, None].expand_as(images)
+    return luma(images).expand_as(images)
+
+
+def _blend(images, others, factor):
+    """factor * images + (1 - factor) * others, clamped to [0, 1]; factor [B]."""
+    factor = factor[:, None, None, None]
+    return (images * factor).add_(others * (1 - factor)).clamp_(0, 1)
 
 
 def adjust_brightness(images, factor):
@@ -152,38 +153,47 @@ def adjust_brightness(images, factor):
 
 
 def adjust_contrast(images, factor):
-    return _blend(images, grayscale(images).mean(dim=(1, 2, 3), keepdim=True), factor)
+    return _blend(images, luma(images.mean(dim=(2, 3), keepdim=True)), factor)
 
 
 def adjust_saturation(images, factor):
-    return _blend(images, grayscale(images), factor)
+    return _blend(images, luma(images), factor)
 
 
 def adjust_hue(images, turn):
     """Rotate the hue by `turn` [B], in full turns, value and saturation of HSV kept."""
-    value, _ = images.max(dim=1)
-    chroma = value - images.min(dim=1).values
-    safe = torch.where(chroma == 0, torch.ones_like(chroma), chroma)  # a grey pixel has no hue: any number does
+    value, low = images.amax(dim=1), images.amin(dim=1)
     red, green, blue = images.unbind(1)
-    sixths = torch.where(value == red, (green - blue) / safe,
-                         torch.where(value == green, 2 + (blue - red) / safe, 4 + (red - green) / safe))
-    hue = sixths + 6 * turn[:, None, None]
+    chroma = value - low
+    # hue times chroma, in sixths of a turn; the lerps choose, since a sign is 0 or 1 here (`where` takes ten times as long)
+    hue = torch.lerp(torch.add(blue - red, chroma, alpha=2), torch.add(red - green, chroma, alpha=4), (value - green).sign_())
+    hue = torch.lerp(green - blue, hue, (value - red).sign_())
+    hue = hue / chroma.clamp(min=TINY) + 6 * turn[:, None, None]
+    place = hue[:, None] + images.new_tensor([5.0, 3.0, 1.0])[:, None, None]
+    place = place.sub_((place / 6).floor_(), alpha=6)  # modulo 6
+    return torch.addcmul(low[:, None], chroma[:, None], place.sub_(2).abs_().sub_(1).clamp_(0, 1))
 
-    def channel(shift):
-        """f(n) = V - C max(0, min(k, 4 - k, 1)), k = (n + 6H) mod 6."""
-        k = (shift + hue) % 6
-        return value - chroma * torch.minimum(k, 4 - k).clamp(0, 1)
 
-    return torch.stack([channel(5), channel(3), channel(1)], dim=1)
+ADJUSTMENTS = {"brightness": (adjust_brightness, 1), "contrast": (adjust_contrast, 1), "saturation": (adjust_saturation, 1), "hue": (adjust_hue, 0)}
 
 
 def gaussian_blur(images, sigma, radius):
     """Gaussian blur with a standard deviation per image, in pixels [B]; kernel of 2 * radius + 1 pixels, edges reflected."""
-    side = images.shape[-1]
-    offsets = torch.arange(-radius, radius + 1, dtype=images.dtype, device=images.device)
+    blur = blurring(sigma, radius, images.shape[-1])
+    return by_axes(images, blur, blur)
+
+
+def blurring(sigma, radius, side):
+    """[B, S, S]: how much of each input pixel of a row an output pixel gets under the blur of `gaussian_blur`."""
+    offsets = torch.arange(-radius, radius + 1, dtype=sigma.dtype, device=sigma.device)
     kernel = torch.exp(-0.5 * (offsets / sigma[:, None]) ** 2)
     kernel = kernel / kernel.sum(dim=1, keepdim=True)
-    reads = torch.arange(side, device=images.device)[:, None] + torch.arange(-radius, radius + 1, device=images.device)
-    reads = (side - 1 - (side - 1 - reads.abs()).abs()).expand(len(images), -1, -1)  # reflected without repeating the edge
-    weights = images.new_zeros(len(images), side, side).scatter_add_(2, reads, kernel[:, None, :].expand(-1, side, -1))
-    return by_axes(images, weights, weights)
+    return (kernel @ _reads(side, radius, sigma.device)).view(-1, side, side)
+
+
+@cache
+def _reads(side, radius, device):
+    """float32 [2 * radius + 1, S * S]: 1 where output pixel i reads input pixel j at that offset, edges reflected without repeating them."""
+    reads = torch.arange(-radius, radius + 1)[:, None] + torch.arange(side)
+    reads = side - 1 - (side - 1 - reads.abs()).abs()
+    return torch.nn.functional.one_hot(reads, side).flatten(1).float().to(device)
