@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from stages.lib.adamw import AdamW
 from stages.lib.checks import load_factors, load_images, load_split
 from stages.lib.encoder import load_network
 from stages.lib.factors import classes_of
@@ -40,7 +41,7 @@ def train(path, images, labels, rows, lr, settings, seed, device):
     nn.init.zeros_(last.weight)
     nn.init.zeros_(last.bias)
     model = nn.Sequential(network, last).train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.0, fused=True)
+    optimizer = AdamW(model.parameters(), lr=lr, weight_decay=0.0)
     for step in range(settings["steps"]):
         batch = np.sort(batch_of(rows, settings["batch_size"], step, seed))
         loss = F.cross_entropy(model(images[batch].to(device).float() / 255), labels[batch].to(device))

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from stages.lib.adamw import AdamW
 from stages.lib.checks import load_images, load_relation, load_split
 from stages.lib.draws import Draws
 from stages.lib.encoder import save_network, start
@@ -156,7 +157,7 @@ def train_one(objective, recipe, train, seed, saved):
         return network, curve, []
 
     learner = objective(network, recipe, source).to(device)
-    optimizer = torch.optim.AdamW(parameter_groups(learner, settings["weight_decay"]), lr=settings["lr"], fused=True)
+    optimizer = AdamW(parameter_groups(learner, settings["weight_decay"]), lr=settings["lr"])
     slices = batches(len(train), settings["batch_size"])
     total, done, ages = settings["epochs"] * len(slices), 0, []
     if state := saved and saved.load(learner, optimizer):
