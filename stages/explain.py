@@ -123,7 +123,7 @@ def masked(similarity, candidate, temperature):
 def trace_simclr(recipe, batches, side):
     """Train on all batches (images uint8 [B, 3, S, S], ids) and tell the last step."""
     network = start(recipe["encoder"], side, recipe["seed"])
-    optimizer = AdamW(parameter_groups(network, recipe["pretrain"]["weight_decay"]), lr=recipe["pretrain"]["lr"])
+    optimizer = AdamW(parameter_groups(network, recipe["pretrain"]["weight_decay"]), lr=recipe["pretrain"]["lr"], fused=True)
     temperature, normalize = recipe["temperature"], recipe["pretrain"]["normalize"]
     for images, ids in batches:
         views, same = pair_of_views(images, ids, recipe["views"], recipe["seed"], 1), ids[:, None] == ids
@@ -144,7 +144,7 @@ def trace_moco(recipe, batches, side, queue):
     """The same for MoCo, with a ring of `queue` keys that the first batches fill."""
     network = start(recipe["encoder"], side, recipe["seed"])
     key_network = copy.deepcopy(network).requires_grad_(False)
-    optimizer = AdamW(parameter_groups(network, recipe["pretrain"]["weight_decay"]), lr=recipe["pretrain"]["lr"])
+    optimizer = AdamW(parameter_groups(network, recipe["pretrain"]["weight_decay"]), lr=recipe["pretrain"]["lr"], fused=True)
     temperature, normalize = recipe["temperature"], recipe["pretrain"]["normalize"]
     ring, filling = None, -(-queue // len(batches[0][1]))
     for number, (images, ids) in enumerate(batches):

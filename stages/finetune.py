@@ -41,7 +41,7 @@ def train(path, images, labels, rows, lr, settings, seed, device):
     nn.init.zeros_(last.weight)
     nn.init.zeros_(last.bias)
     model = nn.Sequential(network, last).train()
-    optimizer = AdamW(model.parameters(), lr=lr, weight_decay=0.0)
+    optimizer = AdamW(model.parameters(), lr=lr, weight_decay=0.0, fused=True)
     for step in range(settings["steps"]):
         batch = np.sort(batch_of(rows, settings["batch_size"], step, seed))
         loss = F.cross_entropy(model(images[batch].to(device).float() / 255), labels[batch].to(device))

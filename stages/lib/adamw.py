@@ -1,4 +1,4 @@
-"""AdamW (Loshchilov and Hutter 2019), PyTorch's own, fused."""
+"""AdamW (Loshchilov and Hutter 2019), PyTorch's own."""
 from inspect import unwrap
 
 import torch
@@ -12,6 +12,3 @@ class AdamW(torch.optim.AdamW):
     add_param_group, state_dict, load_state_dict, zero_grad = (
         unwrap(getattr(torch.optim.AdamW, name)) for name in ("add_param_group", "state_dict", "load_state_dict", "zero_grad"))
     step = torch.no_grad()(unwrap(torch.optim.AdamW.step))
-
-    def __init__(self, parameters, lr, weight_decay):
-        super().__init__(parameters, lr=lr, weight_decay=weight_decay, fused=True)

@@ -157,7 +157,7 @@ def train_one(objective, recipe, train, seed, saved):
         return network, curve, []
 
     learner = objective(network, recipe, source).to(device)
-    optimizer = AdamW(parameter_groups(learner, settings["weight_decay"]), lr=settings["lr"])
+    optimizer = AdamW(parameter_groups(learner, settings["weight_decay"]), lr=settings["lr"], fused=True)
     slices = batches(len(train), settings["batch_size"])
     total, done, ages = settings["epochs"] * len(slices), 0, []
     if state := saved and saved.load(learner, optimizer):

@@ -24,11 +24,11 @@ def trained(make):
 
 def test_steps_equal_those_of_pytorch_bit_by_bit():
     theirs = trained(lambda weights: torch.optim.AdamW(weights, lr=0.01, weight_decay=0.1, fused=True))
-    assert torch.equal(trained(lambda weights: AdamW(weights, lr=0.01, weight_decay=0.1)), theirs)
+    assert torch.equal(trained(lambda weights: AdamW(weights, lr=0.01, weight_decay=0.1, fused=True)), theirs)
 
 
 def test_a_step_imports_no_compiler():
-    code = ("import sys, torch; from stages.lib.adamw import AdamW; p = torch.nn.Parameter(torch.ones(2)); o = AdamW([p], lr=0.1, weight_decay=0.0); "
+    code = ("import sys, torch; from stages.lib.adamw import AdamW; p = torch.nn.Parameter(torch.ones(2)); o = AdamW([p], lr=0.1, fused=True); "
             "o.zero_grad(); p.sum().backward(); o.step(); o.load_state_dict(o.state_dict()); print('torch._dynamo' in sys.modules, p.tolist())")
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert printed.startswith("False [0.9000")
+    assert printed.startswith("False [0.899")
