@@ -22,7 +22,7 @@ def nearest(queries, support, k, exclude=None):
     found = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
     width = min(max(COLUMNS, -(-k // FOLDS) * FOLDS), len(support))
     for first in range(0, len(queries), ROWS):
-        part = slice(first, first + ROWS)
+        part, best = slice(first, first + ROWS), None
         for seen in range(0, len(support), width):
             start = min(seen, len(support) - width)  # the last tile as wide as the others: BLAS rounds by the shape, and equal rows stay equal
             similarity = queries[part] @ support[start : start + width].T
@@ -30,7 +30,7 @@ def nearest(queries, support, k, exclude=None):
             if exclude is not None:
                 rows = np.flatnonzero((exclude[part] >= start) & (exclude[part] < start + width))
                 similarity[rows, exclude[part][rows] - start] = -np.inf
-            best = better(*best, similarity, start) if seen else top(similarity, k)
+            best = better(*best, similarity, start) if best else top(similarity, k)
         for into, values in zip(found, best, strict=True):
             into[part] = values
     return found
