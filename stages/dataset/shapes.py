@@ -2,7 +2,7 @@
 import numpy as np
 
 from stages.lib.images.shapes import MARKS, hue_of, render
-from stages.lib.source import write_dataset
+from stages.lib.source import Rows, fill, scratch, write_dataset
 from stages.lib.stage import run
 from stages.lib.tables import read_params
 
@@ -23,9 +23,8 @@ def draw_factors(settings):
         columns["texture"] = generator.permutation(np.resize(settings["textures"], len(kinds))).tolist()
     if "watermark_correlation" in settings:
         columns |= watermarks(settings, [shape for shape, _ in kinds], generator)
-    return [{"shape": kinds[kind][0], "color": kinds[kind][1], **{name: columns[name][row] for name in ranges},
-             **{name: columns[name][kind] for name in columns if name not in ranges}}
-            for row, kind in enumerate(order)]
+    return Rows({"shape": [kinds[kind][0] for kind in order], "color": [kinds[kind][1] for kind in order],
+                 **{name: values if name in ranges else [values[kind] for kind in order] for name, values in columns.items()}})
 
 
 def watermarks(settings, shapes, generator):
@@ -43,9 +42,13 @@ def watermarks(settings, shapes, generator):
 def main(params, name, raw, images, index, factors, rejected):
     settings = read_params(params, "datasets", name, "images")
     rows = draw_factors(settings)
-    pixels = render([{"id": row, **values} for row, values in enumerate(rows)],
-                    settings["size"], settings["colors"], settings["noise"], settings["seed"])
-    sources = [f"shapes:{row}" for row in range(len(rows))]
+
+    def draw(row):
+        return render([{"id": row, **rows[row]}], settings["size"], settings["colors"], settings["noise"], settings["seed"])
+
+    pixels = scratch(images, len(rows), settings["size"])
+    fill(pixels, draw, f"draw {name}")
+    sources = (f"shapes:{row}" for row in range(len(rows)))
     write_dataset(pixels, sources, rows, {"images": images, "index": index, "factors": factors, "rejected": rejected})
 
 

@@ -1,11 +1,11 @@
 """Reading what another stage wrote: each file is what the contract says (kind, shape, ids in order, finite, equal counts), or it is refused by name."""
 import math
-from collections import Counter
+from collections import defaultdict
 
 import numpy as np
 
 from stages.lib.stage import Refused
-from stages.lib.tables import read_table
+from stages.lib.tables import each_row, read_table
 
 SPLITS = ("train", "val", "test")
 
@@ -101,12 +101,14 @@ def load_index(path):
 
 def load_split(path, count):
     """{train, val, test: int64 ids in order} of `count` images (of however many there are, if None)."""
-    rows = read_table(path, ["id", "split"])
-    same_number(path, len(rows), len(rows) if count is None else count)
-    found = Counter(row["split"] for row in rows)
-    if set(found) - set(SPLITS) or not found["train"]:
+    found = defaultdict(list)
+    for place, row in enumerate(each_row(path, ["id", "split"])):
+        found[row["split"]].append(place)
+    rows = sum(map(len, found.values()))
+    same_number(path, rows, rows if count is None else count)
+    if set(found) - set(SPLITS) or "train" not in found:
         refuse(path, f"its splits are {', '.join(sorted(found))}; allowed: train, with at least one image, val, test")
-    return {part: np.array([place for place, row in enumerate(rows) if row["split"] == part], dtype=np.int64) for part in SPLITS}
+    return {part: np.array(found[part], dtype=np.int64) for part in SPLITS}
 
 
 def same_number(path, found, due):

@@ -130,19 +130,23 @@ def fingerprint(network):
     return digest.hexdigest()
 
 
-@torch.inference_mode()
 def apply(network, images, batch_size, report=lambda rows: None):
-    """h float32 [N, H] and z [N, D] of uint8 images [N, 3, S, S], in the order given, with a frozen network.
+    """h float32 [N, H] and z [N, D] of uint8 images [N, 3, S, S], in the order given, with a frozen network."""
+    batches = (images[first : first + batch_size] for first in range(0, len(images), batch_size))
+    return [np.concatenate(parts) for parts in zip(*applied(network, batches, report), strict=True)]
+
+
+@torch.inference_mode()
+def applied(network, batches, report=lambda rows: None):
+    """Yields h float32 [B, H] and z [B, D] of each batch of uint8 images [B, 3, S, S].
 
     A checksum of weights and buffers before and after proves that nothing was learned meanwhile.
     """
     device = next(network.parameters()).device
     before = fingerprint(network)
-    spaces = []
-    for first in range(0, len(images), batch_size):
-        rows = torch.from_numpy(np.array(images[first : first + batch_size])).to(device)
-        spaces.append([space.float().cpu().numpy() for space in network(rows.float() / 255)])
+    for batch in batches:
+        rows = torch.from_numpy(np.array(batch)).to(device)
+        yield [space.float().cpu().numpy() for space in network(rows.float() / 255)]
         report(len(rows))
     if fingerprint(network) != before:
         raise AssertionError("the frozen encoder changed while it was read out")
-    return [np.concatenate(parts) for parts in zip(*spaces, strict=True)]

@@ -2,6 +2,7 @@
 import hashlib
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,19 @@ from stages.lib.tables import replacing, write_table
 from stages.lib.workers import over_seeds, tick
 
 CHUNK = 64  # images that a worker takes at a time
+
+
+class Rows(Sequence):
+    """Columns {name: N values} seen as N dicts, each made when it is asked for: a million of them kept would take half a gigabyte."""
+
+    def __init__(self, columns):
+        self.columns = columns
+
+    def __len__(self):
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, row):
+        return {name: values[row] for name, values in self.columns.items()}
 
 
 def write_dataset(images, names, factors, paths, rejected=(), ties=None, notes=None):
@@ -21,22 +35,26 @@ def write_dataset(images, names, factors, paths, rejected=(), ties=None, notes=N
     Images with equal ties (none given: equal pixels) share a group: the id of the first of them.
     """
     hashes = [hashlib.sha256(np.ascontiguousarray(image).tobytes()).hexdigest() for image in images]
-    first = {}
-    index = [{"id": row, "source": name, "sha256": code, "group": first.setdefault(tie, row), **(notes[row] if notes else {})}
-             for row, (name, code, tie) in enumerate(zip(names, hashes, hashes if ties is None else ties, strict=True))]
+    equal = firsts(hashes)
+    groups = equal if ties is None else firsts(ties)
     with replacing(paths["images"], "wb") as file:
         np.save(file, images, allow_pickle=False)
-    write_table(paths["index"], index, list(index[0]))
-    write_table(paths["factors"], [{"id": row, **values} for row, values in enumerate(factors)], ["id", *factors[0]])
+    write_table(paths["index"], ({"id": row, "source": name, "sha256": code, "group": group, **(notes[row] if notes else {})}
+                                 for row, (name, code, group) in enumerate(zip(names, hashes, groups, strict=True))),
+                ["id", "source", "sha256", "group", *(notes[0] if notes else {})])
+    write_table(paths["factors"], ({"id": row, **values} for row, values in enumerate(factors)), ["id", *factors[0]])
     write_table(paths["rejected"], rejected, ["path", "reason"])
-    labels = {}
-    for code, values in zip(hashes, factors, strict=True):
-        labels.setdefault(code, set()).add(tuple(values.values()))
-    if mixed := sum(len(found) > 1 for found in labels.values()):
+    if mixed := len({first for row, first in enumerate(equal) if factors[row] != factors[first]}):
         print(f"  {mixed} images are there under several labels: all copies are kept, in one group")
-    exact = len(index) - len(set(hashes))
-    near = "" if ties is None else f" and {len(index) - len(first) - exact} near"
+    exact = len(images) - len(set(equal))
+    near = "" if ties is None else f" and {len(images) - len(set(groups)) - exact} near"
     print(f"{paths['images']}: {len(images)} images of {images.shape[-1]} pixels, {exact} exact{near} duplicates, {len(rejected)} files rejected")
+
+
+def firsts(values):
+    """For each value the row of the first that equals it."""
+    first = {}
+    return [first.setdefault(value, row) for row, value in enumerate(values)]
 
 
 def scratch(path, count, side):

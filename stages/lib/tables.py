@@ -74,26 +74,31 @@ def write_table(path, rows, columns):
 
 def read_table(path, columns=()):
     """The rows of a CSV as dicts of strings, in order; a missing column, a ragged row, or an `id` that does not count from 0 is refused by name."""
+    return list(each_row(path, columns))
+
+
+def each_row(path, columns):
+    """The same one after the other: of a table with a row an image, only what is taken from it is kept."""
     with open(path, encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file, strict=True)
+        reader, number = csv.DictReader(file, strict=True), 1
         try:
-            names, rows = reader.fieldnames or [], list(reader)
+            names = reader.fieldnames or []
+            twice = [name for name in names if name and names.count(name) > 1]
+            if twice:
+                raise Refused(f"{path}: column {twice[0]} is there twice")
+            missing = [name for name in columns if name not in names]
+            if missing:
+                raise Refused(f"{path}: column {missing[0]} is missing; found {', '.join(names) or 'nothing'}")
+            for number, row in enumerate(reader, start=2):
+                if None in row or None in row.values():
+                    raise Refused(f"{path}, line {number}: the row does not have {len(names)} cells")
+                if "id" in columns and row["id"] != str(number - 2):
+                    raise Refused(f"{path}, line {number}: id {row['id']!r} where {number - 2} is due")
+                yield row
         except (csv.Error, UnicodeDecodeError) as fault:
             raise Refused(f"{path}, line {reader.line_num}: {fault}") from None
-        twice = [name for name in names if name and names.count(name) > 1]
-        if twice:
-            raise Refused(f"{path}: column {twice[0]} is there twice")
-        missing = [name for name in columns if name not in names]
-    if missing:
-        raise Refused(f"{path}: column {missing[0]} is missing; found {', '.join(names) or 'nothing'}")
-    for number, row in enumerate(rows, start=2):
-        if None in row or None in row.values():
-            raise Refused(f"{path}, line {number}: the row does not have {len(names)} cells")
-        if "id" in columns and row["id"] != str(number - 2):
-            raise Refused(f"{path}, line {number}: id {row['id']!r} where {number - 2} is due")
-    if "id" in columns and not rows:
+    if "id" in columns and number == 1:
         raise Refused(f"{path}: holds no row")
-    return rows
 
 
 def write_json(path, value):

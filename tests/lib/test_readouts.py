@@ -57,16 +57,25 @@ def test_one_row_repeated_ties_everywhere_and_the_first_train_rows_win_the_vote(
     assert (vote(neighbors, similarity, np.array([1, 0, 0, *[2] * 9]), 3) == 0).all()
 
 
-def test_chunked_neighbors_equal_a_brute_force_search(monkeypatch):
-    monkeypatch.setattr("stages.lib.neighbors.CHUNK", 700)
-    queries, support = RANDOM.normal(size=(33, 4)), RANDOM.integers(-1, 2, (90, 4))  # with many equal rows, zero rows among them
-    unit = [rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30) for rows in (queries, support)]
-    similarity = (unit[0] @ unit[1].T).astype(np.float32)
-    found, values = nearest(queries, support, 7)
-    wanted = np.take_along_axis(similarity, np.argsort(-similarity, axis=1, kind="stable")[:, :7], axis=1)
-    assert np.allclose(values, wanted, atol=1e-6)
-    assert np.allclose(np.take_along_axis(similarity, found, axis=1), wanted, atol=1e-6)
-    assert all(len(set(row)) == 7 for row in found)
+@pytest.mark.parametrize("k", [1, 7, 40, 90])
+def test_neighbors_found_tile_by_tile_equal_a_brute_force_search_ties_in_order_of_rows(monkeypatch, k):
+    for name, value in (("ROWS", 10), ("COLUMNS", 16), ("FOLDS", 4)):
+        monkeypatch.setattr(f"stages.lib.neighbors.{name}", value)
+    corners = np.array([[1, 1, 1, 1], [1, 1, 1, -1], [1, -1, 1, -1], [0, 0, 0, 0]], np.float32)  # cosines 1, 1/2, 0, -1/2, -1 without rounding
+    queries, support = (sign * corners[RANDOM.integers(0, 4, size=(count, 1))][:, 0] for count, sign in ((33, 1), (90, RANDOM.choice([-1, 1], (90, 1)))))
+    excluded = np.where(np.arange(33) % 3, RANDOM.integers(0, 90, 33), -1)
+    similarity = (queries @ support.T).astype(np.float32) / 4
+    for exclude in (None, excluded):
+        if exclude is not None:
+            similarity[np.flatnonzero(exclude >= 0), exclude[exclude >= 0]] = -np.inf
+        wanted = np.argsort(-similarity, axis=1, kind="stable")[:, :k]
+        found, values = nearest(queries, support, k, exclude)
+        assert (found == wanted).all() and (values == np.take_along_axis(similarity, wanted, axis=1)).all()
+
+
+def test_equal_rows_in_several_tiles_are_found_in_order():
+    row = RANDOM.normal(size=(1, 48)).astype(np.float32)
+    assert (nearest(row, row.repeat(4097, axis=0), 3)[0] == [0, 1, 2]).all()  # of 4097 columns the last would be rounded otherwise alone
 
 
 def test_standardizer_equals_scikit_learn_and_turns_a_constant_column_into_zeros():
