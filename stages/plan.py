@@ -202,6 +202,20 @@ def check_batches(recipes, params):
             if isinstance(train, int) and "pretrain" in recipe and recipe["pretrain"]["batch_size"] > train]
 
 
+def check_processes(recipes, params):
+    """Faults of several processes; where they come from is told as for the batch sizes."""
+    faults = []
+    for name, recipe in recipes.items():
+        settings, own = recipe.get("pretrain", {"processes": 1}), params["runs"][name]
+        at = f"{'runs.' + name + '.' if 'processes' in own.get('pretrain', {}) else ''}pretrain.processes: {settings['processes']}"
+        if settings["processes"] > settings.get("batch_size", 1):
+            faults.append(f"{at} cannot share a batch of {settings['batch_size']} images (run {name}); allowed: up to pretrain.batch_size")
+        if settings["processes"] > 1 and recipe["encoder"]["norm"] == "batch" and recipe["device"] == "cpu":
+            faults.append(f"{at} with encoder.norm batch on device cpu (run {name}): PyTorch synchronizes batch statistics on GPUs alone; "
+                          "allowed: 1, or norm group or none, or device cuda")
+    return faults
+
+
 def plan_all(params):
     """{run: recipe}; refused with every fault of `params` at once."""
     faults, recipes = faults_of(Params, params), {}
@@ -214,7 +228,7 @@ def plan_all(params):
         faults += check_across(params)
         faults += [fault for name, recipe in recipes.items() for fault in faults_of(RECIPES[recipe["objective"]], recipe, ("runs", name))]
     if not faults:
-        faults = check_batches(recipes, params) + check_similarities(recipes, params)
+        faults = check_batches(recipes, params) + check_similarities(recipes, params) + check_processes(recipes, params)
     if faults:
         raise Refused(f"params.yaml has {len(faults)} fault{'s' * (len(faults) > 1)}; nothing was run, earlier results are untouched"
                       + "".join(f"\n  {fault}" for fault in dict.fromkeys(faults)))

@@ -15,11 +15,14 @@ from stages.lib.tables import replacing
 
 
 class Network(nn.Module):
-    """encoder: images in [0, 1], [B, 3, S, S] -> h [B, H]; head: h -> z [B, D] (before normalization)."""
+    """encoder: images in [0, 1], [B, 3, S, S] -> h [B, H]; head: h -> z [B, D] (before normalization).
+
+    bfloat16: whether products are taken in that precision, as the loop does on a GPU; weights, h and z are float32 all the same.
+    """
 
     def __init__(self, recipe, side):
         super().__init__()
-        self.recipe, self.side = recipe, side
+        self.recipe, self.side, self.bfloat16 = recipe, side, False
         if recipe["name"] == "small":
             self.encoder, width = small(recipe["layers"], recipe["norm"], recipe["h"], side), recipe["h"]
         else:
@@ -27,8 +30,10 @@ class Network(nn.Module):
         self.head = head(recipe["head"], width, recipe["hidden"], recipe["z"])
 
     def forward(self, images):
-        h = self.encoder(images)
-        return h, self.head(h)
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=self.bfloat16):
+            h = self.encoder(images)
+            z = self.head(h)
+        return (h.float(), z.float()) if self.bfloat16 else (h, z)
 
 
 def small(layers, norm, width, side):

@@ -1,4 +1,5 @@
 """The training loop that every objective shares: seeds in parallel, batches, optimizer, curves, and what makes it stop."""
+import contextlib
 import math
 import os
 
@@ -16,8 +17,9 @@ from stages.lib.ring import STALENESS
 from stages.lib.spectrum import effective_rank
 from stages.lib.stage import Refused
 from stages.lib.tables import read_json, write_table
+from stages.lib.together import average, joined, rank, share, world
 from stages.lib.views import pair_of_views, view
-from stages.lib.workers import over_seeds, tick
+from stages.lib.workers import in_turn, over_seeds, tick
 
 
 class Objective(nn.Module):
@@ -34,8 +36,9 @@ class Objective(nn.Module):
         """Before the first step."""
 
     def forward(self, views, ids):
-        """views [2B, 3, S, S] (row i pairs with i + B), ids int64 [B], their images -> (loss, z [2B, D], dict of further columns
-        of the curve; `reference` is the loss of a network that tells nothing apart)."""
+        """views [2b, 3, S, S] (row i pairs with i + b) of this process's share of the images ids int64 [B], all of it where there is one
+        process -> (loss of the batch, z [2B, D] of all its views, gathered; dict of further columns of the curve; `reference` is the
+        loss of a network that tells nothing apart)."""
         raise NotImplementedError
 
     def after_step(self, ids, epoch):
@@ -57,31 +60,47 @@ def pretrain(objective, plan, images, split, relation, models, curves, staleness
     resume: folder of saved states, from which a training that was broken off goes on; a finished one is there too.
     """
     recipe = read_json(plan)
-    train = TrainImages(images, split, relation)
-    seeds = [recipe["seed"] + replicate for replicate in range(recipe["replicates"])]
-    if train.relation.ndim > 1 and len(train.relation) != len(seeds):
-        raise Refused(f"{relation} was mined for {len(train.relation)} seeds, this run has {len(seeds)} replicates; rerun its mine stage")
-    if recipe["device"] == "cuda" and not torch.cuda.is_available():
-        raise Refused("device: cuda was asked for, but PyTorch finds no CUDA device here; allowed here: cpu")
     settings = recipe.get("pretrain")  # none: the objective does not train
-    steps = settings["epochs"] * len(batches(len(train), settings["batch_size"])) if settings else 0
-    for note in objective.notes(recipe, len(train), steps):
-        print(f"note: {note}")
+    with joined(settings["processes"], recipe["device"]) if settings else contextlib.nullcontext():
+        train = TrainImages(images, split, relation)
+        seeds = [recipe["seed"] + replicate for replicate in range(recipe["replicates"])]
+        if train.relation.ndim > 1 and len(train.relation) != len(seeds):
+            raise Refused(f"{relation} was mined for {len(train.relation)} seeds, this run has {len(seeds)} replicates; rerun its mine stage")
+        parts = batches(len(train), settings["batch_size"], settings["processes"]) if settings else []
+        steps = settings["epochs"] * len(parts) if settings else 0
+        common = setting(recipe, images) if settings else None
 
-    common = setting(recipe, images) if settings else None
+        def work(seed):
+            check_device(recipe["device"], seed - recipe["seed"])
+            saved = Saved(resume, common, seed, train.ids, train.relation_of(seed, recipe), recipe["resume"]["limit_mb"]) if settings else None
+            network, curve, ages = train_one(objective, recipe, train, seed, saved)
+            if rank() == 0:
+                save_network(f"{models}/{seed}.safetensors", network)
+            return curve, ages
 
-    def work(seed):
-        saved = Saved(resume, common, seed, train.ids, train.relation_of(seed, recipe), recipe["resume"]["limit_mb"]) if settings else None
-        network, curve, ages = train_one(objective, recipe, train, seed, saved)
-        save_network(f"{models}/{seed}.safetensors", network)
-        return curve, ages
+        label = f"pretrain {os.path.basename(curves)[:-4]}"
+        for note in objective.notes(recipe, len(train), steps) if rank() == 0 else ():
+            print(f"note: {note}")
+        results = over_seeds(work, seeds, steps, label) if world() == 1 else in_turn(work, seeds, steps, label, rank() > 0)
+        if rank() == 0:
+            write_curves(results, curves, staleness)
+            last = np.mean([curve[-1]["loss"] for curve, _ in results]) if settings else None
+            print(f"{models}: {len(seeds)} seeds, " + (f"mean final loss {last:.4f} nats" if settings else "untrained") + f"; {curves}")
 
-    results = over_seeds(work, seeds, steps, f"pretrain {os.path.basename(curves)[:-4]}")
+
+def write_curves(results, curves, staleness):
     rows = [row for curve, _ in results for row in curve]
     write_table(curves, rows, list(dict.fromkeys(name for row in rows for name in row)))
     write_table(staleness, [row for _, ages in results for row in ages], STALENESS)
-    last = np.mean([curve[-1]["loss"] for curve, _ in results]) if settings else None
-    print(f"{models}: {len(seeds)} seeds, " + (f"mean final loss {last:.4f} nats" if settings else "untrained") + f"; {curves}")
+
+
+def check_device(device, replicate):
+    """Called where the device is used: a process that has asked for CUDA cannot be forked. Replicates take the GPUs in turn."""
+    if device == "cuda":
+        if not torch.cuda.is_available():
+            raise Refused("device: cuda was asked for, but PyTorch finds no CUDA device here; allowed here: cpu")
+        if world() == 1:
+            torch.cuda.set_device(replicate % torch.cuda.device_count())
 
 
 class TrainImages:
@@ -100,32 +119,56 @@ class TrainImages:
         return self.relation if self.relation.ndim == 1 else self.relation[seed - recipe["seed"]]
 
     def batch(self, ids):
-        """uint8 [B, 3, S, S]"""
+        """uint8 [B, 3, S, S], read from the file: nothing of it is kept."""
         return torch.from_numpy(self.images[ids])
+
+    def on(self, device):
+        """All of them on a device, uint8 [n, 3, S, S] in the order of `ids`."""
+        whole = torch.empty(len(self), *self.images.shape[1:], dtype=torch.uint8, device=device)
+        for rows in np.array_split(np.arange(len(self)), -(-len(self) // PIECE)):
+            whole[rows[0] : rows[-1] + 1] = self.batch(self.ids[rows]).to(device)
+        return whole
+
+
+PIECE = 4096  # images that are in memory at once on their way to a device
+STRETCHES = 64  # of neighbors in a block: enough for a block to be a sample of the whole file, however that is sorted
+
+
+def fits(images, device):
+    """Whether so many bytes of images may stay on a device: a quarter of what is free, so that other seeds, weights and activations have room."""
+    return device.type == "cuda" and images <= torch.cuda.mem_get_info()[0] / 4
 
 
 class Source:
     """What one seed learns from: the order of its images, their views, and who counts as the same."""
 
     def __init__(self, train, recipe, seed, device):
-        self.train, self.policy, self.seed, self.device = train, recipe.get("views"), seed, device
+        self.train, self.policy, self.seed, self.device, self.block = train, recipe["views"], seed, device, recipe["pretrain"]["block"]
         self.relation = torch.from_numpy(train.relation_of(seed, recipe)).to(device)
         self.ids = torch.from_numpy(train.ids).to(device)
+        self.kept = train.on(device) if fits(len(self) * train.images[0].nbytes, device) else None
 
     def __len__(self):
         return len(self.ids)
 
     def order(self, epoch):
         """The train images in the random order of an epoch (any whole number), int64 [n]."""
-        return self.ids[np.random.default_rng([self.seed, epoch % 2**64]).permutation(len(self))]
+        return self.ids[shuffled(len(self), self.block, np.random.default_rng([self.seed, epoch % 2**64]))]
+
+    def images(self, ids):
+        """Images `ids` on the device, uint8 [B, 3, S, S]: those that are kept there, or else read and sent from pinned memory."""
+        if self.kept is not None:
+            return self.kept[torch.searchsorted(self.ids, ids)]
+        images = self.train.batch(ids.cpu().numpy())
+        return images if self.device.type == "cpu" else images.pin_memory().to(self.device, non_blocking=True)
 
     def views(self, ids, epoch):
         """The two views of images `ids` [B] in an epoch, concatenated, [2B, 3, S, S]."""
-        return pair_of_views(self.train.batch(ids.cpu().numpy()).to(self.device), ids, self.policy, self.seed, epoch)
+        return pair_of_views(self.images(ids), ids, self.policy, self.seed, epoch)
 
     def view(self, ids, epoch, number):
         """The first (0) or second (1) of these views alone, [B, 3, S, S]."""
-        return view(self.train.batch(ids.cpu().numpy()).to(self.device).float() / 255, Draws((self.seed, epoch, number), ids), self.policy)
+        return view(self.images(ids).float() / 255, Draws((self.seed, epoch, number), ids), self.policy)
 
     def same(self, ids, others):
         """bool [B, M]: whether images `ids` [B] count as the same as images `others` [M]."""
@@ -134,11 +177,29 @@ class Source:
         return (self.relation[ids][:, :, None] == others).any(dim=1) | (ids[:, None] == others)
 
 
-def batches(count, size):
+def shuffled(count, block, random):
+    """int64 [count]: `count` rows in random order, by blocks of `block` rows where there are more than that.
+
+    Differs from a permutation then: a block is made of up to STRETCHES stretches of neighboring rows, drawn from everywhere, and shuffled
+    within itself. So a file larger than memory is read a few megabytes at a time, and each of its pages once an epoch.
+    """
+    if count <= block:
+        return random.permutation(count)
+    stretch = -(-block // STRETCHES)
+    rows = (random.permutation(-(-count // stretch))[:, None] * stretch + np.arange(stretch)).reshape(-1)
+    rows = rows[rows < count]
+    for first in range(0, count, block):
+        random.shuffle(rows[first : first + block])
+    return rows
+
+
+def batches(count, size, processes):
     """The slices of ceil(count / size) batches of nearly equal size, which together hold each of `count` rows once."""
     if size > count:
         raise Refused(f"pretrain.batch_size: {size} is larger than the {count} train images; allowed: 2 to {count}")
     edges = np.linspace(0, count, -(-count // size) + 1).round().astype(int)
+    if np.diff(edges).min() < processes:
+        raise Refused(f"pretrain.processes: {processes} cannot share a batch of {np.diff(edges).min()} images; allowed: as many as images, or fewer")
     return [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True)]
 
 
@@ -150,15 +211,15 @@ def train_one(objective, recipe, train, seed, saved):
     settings = recipe.get("pretrain")
     device = torch.device(recipe["device"])
     network = start(recipe["encoder"], train.images.shape[-1], seed).to(device)
-    source = Source(train, recipe, seed, device)
+    network.bfloat16 = device.type == "cuda"
     watched = train.batch(train.ids[: recipe["watch"]]).to(device).float() / 255
     curve = [{"seed": seed, "epoch": 0, "loss": None, "reference": None, **health(network, watched)}]
     if not settings:
         return network, curve, []
 
-    learner = objective(network, recipe, source).to(device)
+    learner = objective(network, recipe, Source(train, recipe, seed, device)).to(device)
     optimizer = AdamW(parameter_groups(learner, settings["weight_decay"]), lr=settings["lr"], fused=True)
-    slices = batches(len(train), settings["batch_size"])
+    slices = batches(len(train), settings["batch_size"], settings["processes"])
     total, done, ages = settings["epochs"] * len(slices), 0, []
     if state := saved and saved.load(learner, optimizer):
         done, curve, ages = state["epoch"], state["curve"], state["ages"]
@@ -167,7 +228,7 @@ def train_one(objective, recipe, train, seed, saved):
     step = done * len(slices)
     tick(step, seed=seed)
     for epoch in range(done + 1, settings["epochs"] + 1):
-        order = source.order(epoch)
+        order = learner.source.order(epoch)
         network.train()
         logs = []
         for part in slices:
@@ -175,24 +236,26 @@ def train_one(objective, recipe, train, seed, saved):
             for group in optimizer.param_groups:
                 group["lr"] = lr
             ids = order[part].sort().values
-            loss, z, further = learner(source.views(ids, epoch), ids)
-            if not math.isfinite(loss.item()):
-                raise Refused(f"the loss became {loss.item()} at seed {seed}, epoch {epoch}, step {step + 1}, lr {lr:g}; "
+            loss, z, further = learner(learner.source.views(ids[share(len(ids))], epoch), ids)
+            value = loss.item()
+            if not math.isfinite(value):
+                raise Refused(f"the loss became {value} at seed {seed}, epoch {epoch}, step {step + 1}, lr {lr:g}; "
                               "no weights were written. Lower pretrain.lr, raise temperature, or look at the images")
             optimizer.zero_grad()
             loss.backward()
+            average(learner.parameters())
             optimizer.step()
             learner.after_step(ids, epoch)
-            logs.append({"loss": loss.item(), **further, "matched": matched(z).item()})
+            logs.append({"loss": value, **further, "matched": matched(z).item()})
             step += 1
-            tick(seed=seed, loss=f"{loss.item():.3f}")
+            tick(seed=seed, loss=f"{value:.3f}")
         means = {name: float(np.mean([log[name] for log in logs])) for name in logs[0]}
         if means["loss"] == means["reference"] == 0:
             raise Refused(f"no anchor had a negative in epoch {epoch} (seed {seed}): a loss of 0 that teaches nothing; no weights were written. "
                           "Raise negatives.filter_above (at the start all z point nearly one way), or choose another relation")
         curve.append({"seed": seed, "epoch": epoch, **means, "lr": lr, **health(network, watched)})
         ages += [{"seed": seed, "epoch": epoch, **row} for row in learner.staleness()]
-        if saved and (epoch % recipe["resume"]["every"] == 0 or epoch == settings["epochs"]):
+        if saved and rank() == 0 and (epoch % recipe["resume"]["every"] == 0 or epoch == settings["epochs"]):
             saved.save(learner, optimizer, epoch, curve=curve, ages=ages)
     return network, curve, ages
 

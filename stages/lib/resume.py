@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import safe_open
-from safetensors.torch import save
+from safetensors.torch import load, save
 
 from stages.lib.tables import replacing
+from stages.lib.together import from_first
 
 KEPT = 2  # states of one training: the newest, and the one before it should the newest be damaged
 
@@ -53,27 +53,34 @@ class Saved:
         """The files of this training, the newest epoch first."""
         return sorted(self.folder.glob(f"{self.key}-*.safetensors"), reverse=True)
 
-    def load(self, learner, optimizer):
-        """Bring both to the newest sound state and return what `save` was told of it, or None if there is no state."""
+    def newest(self):
+        """The content of the newest sound file of this training, or None."""
         for path in self.files():
-            try:
-                if sha256(path)[:40] != path.stem.split("-")[2]:
-                    continue  # cut short or damaged
-                with safe_open(path, "pt") as file:
-                    told = json.loads(file.metadata()["told"])
-                    tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no dict
-                os.utime(path)  # the oldest are removed first
-            except FileNotFoundError:
-                continue  # another process made room
-            learner.load_state_dict({name[2:]: tensor for name, tensor in tensors.items() if name.startswith("l.")})
-            state = {}
-            for name in tensors:
-                if name.startswith("o."):
-                    _, row, moment = name.split(".")
-                    state.setdefault(int(row), {})[moment] = tensors[name]
-            optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-            return told
+            with contextlib.suppress(FileNotFoundError):  # another process made room
+                content = path.read_bytes()
+                if hashlib.sha256(content).hexdigest()[:40] == path.stem.split("-")[2]:  # else cut short or damaged
+                    os.utime(path)  # the oldest are removed first
+                    return content
         return None
+
+    def load(self, learner, optimizer):
+        """Bring both to the newest sound state and return what `save` was told of it, or None if there is no state.
+
+        Of several processes the first one reads for all, so that none goes on from another epoch.
+        """
+        content = from_first(self.newest)
+        if content is None:
+            return None
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        tensors = load(content)
+        learner.load_state_dict({name[2:]: tensor for name, tensor in tensors.items() if name.startswith("l.")})
+        state = {}
+        for name in tensors:
+            if name.startswith("o."):
+                _, row, moment = name.split(".")
+                state.setdefault(int(row), {})[moment] = tensors[name]
+        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+        return json.loads(header["__metadata__"]["told"])
 
     def save(self, learner, optimizer, epoch, **told):
         """Write parameters, buffers and moments, and `told` (what JSON can hold), of the end of an epoch; then remove what is too old or too much."""

@@ -275,6 +275,8 @@ class Pretrain(Strict):
     warmup: number(0, 0.9)
     schedule: one_of("constant", "cosine")
     weight_decay: number(0, 1)
+    block: whole(2, 10**9)
+    processes: whole(1, 10**4)
 
 
 class Resume(Strict):

@@ -7,6 +7,7 @@ import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from types import SimpleNamespace
 
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
@@ -52,6 +53,14 @@ def over_seeds(work, seeds, steps, label):
             bar.close()
 
 
+def in_turn(work, seeds, steps, label, silent):
+    """[work(seed) for seed in seeds] in this process, which does each of them together with others; the bar, unless `silent`."""
+    global _progress
+    with tqdm(total=steps * len(seeds), desc=label, disable=silent or None, leave=False, file=sys.stderr) as bar:
+        _progress = None if bar.disable else SimpleNamespace(put=lambda message: _move(bar, *message))
+        return [work(seed) for seed in seeds]
+
+
 def _call(seed):
     return _work(seed)
 
@@ -87,6 +96,9 @@ def keep_freed_memory():
 
 def _listen(queue, bar):
     while (message := queue.get()) is not None:
-        steps, shown = message
-        bar.set_postfix(shown, refresh=False)
-        bar.update(steps)
+        _move(bar, *message)
+
+
+def _move(bar, steps, shown):
+    bar.set_postfix(shown, refresh=False)
+    bar.update(steps)

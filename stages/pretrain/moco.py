@@ -13,6 +13,7 @@ from stages.lib.infonce import Temperature, compared, guessing, info_nce, unit_r
 from stages.lib.loop import Objective, pretrain
 from stages.lib.ring import Ring, follow
 from stages.lib.stage import run
+from stages.lib.together import gathered
 
 
 class MoCo(Objective):
@@ -31,8 +32,8 @@ class MoCo(Objective):
         """Fill the ring with train views of the epochs 0, -1, ... (as many passes as it takes), the newest of epoch 0."""
         passes = -(-len(self.ring.keys) // len(self.source))
         for epoch in range(1 - passes, 1):
-            ids = self.source.order(epoch)
-            self.ring.enqueue(self.encode(ids, epoch), ids, epoch, self.steps)
+            for ids in self.source.order(epoch).split(self.recipe["pretrain"]["batch_size"]):
+                self.ring.enqueue(self.encode(ids, epoch), ids, epoch, self.steps)
 
     @torch.no_grad()
     def encode(self, ids, epoch):
@@ -42,9 +43,9 @@ class MoCo(Objective):
 
     def forward(self, views, ids):
         first, second = views.chunk(2)
-        _, z = self.network(first)
+        z = gathered(self.network(first)[1], len(ids))
         with torch.no_grad():
-            _, z_key = self.key_network(second)
+            z_key = gathered(self.key_network(second)[1], len(ids))
         queries, self.keys = (compared(rows, self.recipe["pretrain"]["normalize"]) for rows in (z, z_key))
         similarity = torch.cat([(queries * self.keys).sum(dim=1, keepdim=True), queries @ self.ring.keys.T], dim=1)
         positive = torch.zeros_like(ids)

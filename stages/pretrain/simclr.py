@@ -5,6 +5,7 @@ L_i = -log( exp(cos(z_i, z_partner) / t) / sum_{k != i} exp(cos(z_i, z_k) / t) )
 from stages.lib.infonce import Temperature, guessing, nt_xent
 from stages.lib.loop import Objective, pretrain
 from stages.lib.stage import run
+from stages.lib.together import gathered
 
 
 class SimCLR(Objective):
@@ -14,7 +15,7 @@ class SimCLR(Objective):
         self.temperature = Temperature(recipe["temperature"], self.options.pop("learn_temperature"))
 
     def forward(self, views, ids):
-        _, z = self.network(views)
+        z = gathered(self.network(views)[1], len(ids))
         loss, candidates = nt_xent(z, self.source.same(ids, ids), self.recipe["pretrain"]["normalize"], self.temperature(), **self.options)
         return loss, z, {"reference": guessing(candidates), "temperature": self.temperature.number()}
 

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from stages.lib.infonce import wide
 from stages.lib.loop import Objective, pretrain
 from stages.lib.stage import run
+from stages.lib.together import gathered
 
 EPS = 1e-4  # inside the root: keeps its gradient finite where a dimension has no variance
 
@@ -39,7 +40,7 @@ def correlated(z):
 
 class VICReg(Objective):
     def forward(self, views, ids):
-        _, z = self.network(views)
+        z = gathered(self.network(views)[1], len(ids))
         weights = self.recipe["vicreg"]
         loss, terms = vicreg(z, **weights)
         collapsed = weights["variance"] * (1 - EPS**0.5)

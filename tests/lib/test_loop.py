@@ -22,7 +22,7 @@ def test_every_image_is_in_one_batch_none_larger_than_asked_and_none_of_one(coun
 
 def test_a_batch_larger_than_the_data_is_refused_naming_both():
     with pytest.raises(Refused, match="60 is larger than the 12 train images"):
-        batches(12, 60)
+        batches(12, 60, 1)
 
 
 def test_learning_rate_rises_to_the_peak_and_falls_to_zero_by_half_a_cosine():

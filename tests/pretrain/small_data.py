@@ -18,7 +18,8 @@ def write_inputs(folder, objective, relation=None, seed=3, **changes):
               "resume": {"every": 1, "limit_mb": 10},
               "encoder": {"name": "small", "layers": [[4, 2]], "norm": "none", "h": 6, "head": "mlp", "hidden": 5, "z": 4},
               "views": {"flip": 0.5, "noise": 0.1}, "temperature": 0.2,
-              "pretrain": {"epochs": 2, "batch_size": 5, "lr": 0.01, "warmup": 0.0, "schedule": "constant", "weight_decay": 0.0, "normalize": True},
+              "pretrain": {"epochs": 2, "batch_size": 5, "lr": 0.01, "warmup": 0.0, "schedule": "constant", "weight_decay": 0.0, "normalize": True,
+                           "processes": 1, "block": 1000},
               "negatives": {"debias": 0.0, "hardness": 0.0, "filter_above": 1.0, "learn_temperature": False},
               "moco": {"queue": 7, "key_momentum": 0.9}, "vicreg": {"invariance": 25.0, "variance": 25.0, "covariance": 1.0}}
     for block, values in changes.items():
