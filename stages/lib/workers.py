@@ -56,6 +56,7 @@ def over_seeds(work, seeds, steps, label):
 def in_turn(work, seeds, steps, label, silent):
     """[work(seed) for seed in seeds] in this process, which does each of them together with others; the bar, unless `silent`."""
     global _progress
+    keep_freed_memory()
     with tqdm(total=steps * len(seeds), desc=label, disable=silent or None, leave=False, file=sys.stderr) as bar:
         _progress = None if bar.disable else SimpleNamespace(put=lambda message: _move(bar, *message))
         return [work(seed) for seed in seeds]
