@@ -63,12 +63,12 @@ def main(params, dataset, images, factors, split, run_name, models, table, corre
     factor = read_params(params, "datasets", dataset, "main_factor")
     pixels = load_images(images)
     classes, parts = classes_of(load_factors(factors, len(pixels))), load_split(split, len(pixels))
-    if device == "cuda" and not torch.cuda.is_available():
-        raise Refused("device: cuda was asked for, but PyTorch finds no CUDA device here; allowed here: cpu")
     labels = classes.get(factor)
     seeds = [first + replicate for replicate in range(replicates)]
 
     def work(seed):
+        if device == "cuda" and not torch.cuda.is_available():  # asked here: a process that has asked for CUDA cannot be forked
+            raise Refused("device: cuda was asked for, but PyTorch finds no CUDA device here; allowed here: cpu")
         source, targets = torch.from_numpy(np.array(pixels)), torch.from_numpy(labels)
         rows = labeled(parts["train"], labels, settings["labels"], seed)
         best = None

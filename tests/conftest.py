@@ -9,6 +9,7 @@ import pytest
 from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parent.parent
+os.environ.pop("PRETRAIN_LAUNCHER", None)  # of the person who tests
 yaml = YAML()
 
 

@@ -17,7 +17,7 @@ from stages.lib.ring import STALENESS
 from stages.lib.spectrum import effective_rank
 from stages.lib.stage import Refused
 from stages.lib.tables import read_json, write_table
-from stages.lib.together import average, joined, rank, share, world
+from stages.lib.together import average, joined, rank, share, take_gpu, world
 from stages.lib.views import pair_of_views, view
 from stages.lib.workers import in_turn, over_seeds, tick
 
@@ -71,7 +71,8 @@ def pretrain(objective, plan, images, split, relation, models, curves, staleness
         common = setting(recipe, images) if settings else None
 
         def work(seed):
-            check_device(recipe["device"], seed - recipe["seed"])
+            if recipe["device"] == "cuda" and world() == 1:  # else `joined` has done so
+                take_gpu(seed - recipe["seed"])
             saved = Saved(resume, common, seed, train.ids, train.relation_of(seed, recipe), recipe["resume"]["limit_mb"]) if settings else None
             network, curve, ages = train_one(objective, recipe, train, seed, saved)
             if rank() == 0:
@@ -92,15 +93,6 @@ def write_curves(results, curves, staleness):
     rows = [row for curve, _ in results for row in curve]
     write_table(curves, rows, list(dict.fromkeys(name for row in rows for name in row)))
     write_table(staleness, [row for _, ages in results for row in ages], STALENESS)
-
-
-def check_device(device, replicate):
-    """Called where the device is used: a process that has asked for CUDA cannot be forked. Replicates take the GPUs in turn."""
-    if device == "cuda":
-        if not torch.cuda.is_available():
-            raise Refused("device: cuda was asked for, but PyTorch finds no CUDA device here; allowed here: cpu")
-        if world() == 1:
-            torch.cuda.set_device(replicate % torch.cuda.device_count())
 
 
 class TrainImages:

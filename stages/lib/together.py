@@ -90,42 +90,48 @@ def joined(processes, device):
     """While the block runs, this process is one of `processes` that PRETRAIN_LAUNCHER started. Of their errors, only the first is told."""
     _launch()
     number, started = _counted()
-    if started != processes:
-        if number:
-            sys.exit(1)  # one line is enough
-        launcher = "the launcher started" if {"WORLD_SIZE", "PRETRAIN_LAUNCHED"} & os.environ.keys() else "without PRETRAIN_LAUNCHER there is"
-        raise Refused(f"pretrain.processes: {processes}, but {launcher} {started}; allowed: equal numbers (docs/distributed.md)")
-    if processes == 1:
+    store = _meet(number, started) if started > 1 else None
+    try:
+        if started != processes:
+            launcher = "the launcher started" if {"WORLD_SIZE", "PRETRAIN_LAUNCHED"} & os.environ.keys() else "without PRETRAIN_LAUNCHER there is"
+            raise Refused(f"pretrain.processes: {processes}, but {launcher} {started}; allowed: equal numbers (docs/distributed.md)")
+        if store:
+            if device == "cuda":
+                take_gpu(int(os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", 0))))
+            torch.set_num_threads(1)  # as the workers of one process have: the bytes do not depend on the number of cores
+            threadpool_limits(1)
+            dist.init_process_group({"cpu": "gloo", "cuda": "nccl"}[device], store=store, rank=number, world_size=started)
         yield
-        return
-    torch.set_num_threads(1)  # as in the workers of one process: the bytes do not depend on the number of cores
-    with threadpool_limits(1):
-        _meet(number, processes, device)
-        try:
-            yield
+        if store:
             _with_all(dist.barrier)  # nobody leaves before the first has written
-        except BaseException:
-            if not _is_first():
-                sys.exit(1)
-            raise
-        dist.destroy_process_group()
+            dist.destroy_process_group()
+    except BaseException:
+        if store and not _is_first(store):
+            sys.exit(1)
+        raise
 
 
-def _is_first():
+def _meet(number, processes):
+    """The store over which the processes find each other."""
+    try:
+        return next(dist.rendezvous("env://", number, processes))[0]
+    except (RuntimeError, ValueError) as fault:
+        raise Refused(f"the {processes} processes of this training do not find each other: {str(fault).splitlines()[0]} (docs/distributed.md)") from None
+
+
+def _is_first(store):
     """Whether no other process has failed before."""
     try:
-        return dist.distributed_c10d._get_default_store().add("faults", 1) == 1
-    except RuntimeError:  # the store went with the first process
+        return store.add("faults", 1) == 1
+    except RuntimeError:  # the store went with the process that held it
         return False
 
 
-def _meet(number, processes, device):
-    if device == "cuda":
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", 0))) % torch.cuda.device_count())
-    try:
-        dist.init_process_group({"cpu": "gloo", "cuda": "nccl"}[device], rank=number, world_size=processes)
-    except (RuntimeError, ValueError) as fault:
-        raise Refused(f"the {processes} processes of this training do not find each other: {str(fault).splitlines()[0]} (docs/distributed.md)") from None
+def take_gpu(number):
+    """Use the GPU of this number, counted in turn; called where it is used, since a process that has asked for CUDA cannot be forked."""
+    if not torch.cuda.is_available():
+        raise Refused("device: cuda was asked for, but PyTorch finds no CUDA device here; allowed here: cpu")
+    torch.cuda.set_device(number % torch.cuda.device_count())
 
 
 def _counted():

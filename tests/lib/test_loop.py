@@ -8,13 +8,13 @@ import torch
 from conftest import call
 
 from stages.lib import loop
-from stages.lib.loop import Objective, batches, learning_rate, parameter_groups, pretrain
+from stages.lib.loop import Objective, batches, learning_rate, parameter_groups, pretrain, shuffled
 from stages.lib.stage import Refused
 
 
 @pytest.mark.parametrize("count, size", [(37, 16), (33, 32), (600, 60), (5, 2), (3, 2), (2, 2)])
 def test_every_image_is_in_one_batch_none_larger_than_asked_and_none_of_one(count, size):
-    slices = batches(count, size)
+    slices = batches(count, size, 1)
     sizes = [part.stop - part.start for part in slices]
     assert sum(sizes) == count and slices[0].start == 0 and all(a.stop == b.start for a, b in zip(slices, slices[1:], strict=False))
     assert max(sizes) <= size and max(sizes) - min(sizes) <= 1 and len(slices) == -(-count // size)
@@ -106,6 +106,25 @@ def test_a_tiny_learning_rate_is_really_used(toy, tmp_path):
 def test_order_of_an_epoch_depends_on_seed_and_epoch_alone():
     orders = {tuple(np.random.default_rng([seed, epoch]).permutation(50)) for seed in (1, 2) for epoch in (1, 2)}
     assert len(orders) == 4
+
+
+def test_up_to_a_block_of_images_the_order_is_a_permutation():
+    for count in (50, 64):
+        assert shuffled(count, 64, np.random.default_rng([3, 1])).tolist() == np.random.default_rng([3, 1]).permutation(count).tolist()
+
+
+@pytest.mark.parametrize("count, block", [(1000, 128), (1001, 100), (200, 199), (5, 2), (10_000, 640)])
+def test_in_blocks_each_image_comes_once_an_epoch_and_in_another_order_each_epoch(count, block):
+    first, second = (shuffled(count, block, np.random.default_rng([3, epoch])) for epoch in (1, 2))
+    assert sorted(first) == sorted(second) == list(range(count)) and (first != second).any()
+
+
+def test_the_images_of_a_block_come_from_64_stretches_and_those_of_a_batch_from_one_block():
+    """10,000 images in blocks of 640: 64 stretches of 10. A batch of 60 reads only these; in a permutation it would read anywhere."""
+    order = shuffled(10_000, 640, np.random.default_rng(1))
+    blocks = [set(order[first : first + 640] // 10) for first in range(0, 9600, 640)]
+    assert {len(block) for block in blocks} == {64} and len(set.union(*blocks)) == 64 * 15
+    assert np.ptp(order[:640]) > 5000  # not neighbors of each other: a sorted file is mixed
 
 
 def test_a_split_of_another_length_is_refused_naming_the_files(toy, tmp_path):

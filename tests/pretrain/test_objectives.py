@@ -6,6 +6,7 @@ import pytest
 import torch
 from small_data import TRAIN, write_inputs
 
+from stages.lib import loop
 from stages.lib.encoder import fingerprint, start
 from stages.lib.loop import Source, TrainImages, train_one
 from stages.lib.stage import Refused
@@ -112,6 +113,32 @@ def test_a_trained_temperature_moves_and_is_told_in_the_curve(tmp_path):
     _, rows, _ = trained(tmp_path, "simclr", negatives={"learn_temperature": [0.19, 0.21]}, pretrain={"lr": 0.1, "batch_size": 4})
     told = [row["temperature"] for row in rows[1:]]
     assert told[-1] != 0.2 and all(0.1899 <= value <= 0.2101 for value in told)
+
+
+@pytest.mark.parametrize("objective", CLASSES)
+def test_images_kept_on_the_device_and_images_read_batch_by_batch_give_the_same_weights(objective, tmp_path, monkeypatch):
+    read = trained(tmp_path, objective)
+    monkeypatch.setattr(loop, "fits", lambda images, device: True)
+    kept = trained(tmp_path, objective)
+    assert fingerprint(kept[0]) == fingerprint(read[0]) and kept[1:] == read[1:]
+
+
+@pytest.mark.parametrize("objective", CLASSES)
+def test_products_in_bfloat16_leave_loss_z_and_gradients_in_float32_and_near(objective, tmp_path):
+    """What a GPU does, on the CPU: bfloat16 has 8 bits, so a loss of about 2 moves by hundredths."""
+    paths = write_inputs(tmp_path, objective)
+    recipe, train, ids = read_json(paths["plan"]), source(paths), torch.arange(5)
+    losses = []
+    for half in (False, True):
+        network = start(recipe["encoder"], 8, 3)
+        network.bfloat16 = half
+        learner = CLASSES[objective](network, recipe, train)
+        learner.begin()
+        loss, z, _ = learner(train.views(ids, 1), ids)
+        loss.backward()
+        assert loss.dtype == z.dtype == torch.float32 and all(p.grad.dtype == torch.float32 for p in network.parameters())
+        losses.append(loss.item())
+    assert losses[0] != losses[1] == pytest.approx(losses[0], rel=0.02)
 
 
 @pytest.mark.parametrize("head, width", [("none", 6), ("linear", 4), ("mlp", 4)])

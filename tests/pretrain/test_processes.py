@@ -17,7 +17,7 @@ from safetensors.numpy import load_file
 from small_data import write_inputs
 from test_objectives import CLASSES, STAGES, source
 
-from stages.lib import loop
+from stages.lib import loop, together
 from stages.lib.encoder import fingerprint, start
 from stages.lib.resume import Saved
 from stages.lib.stage import Refused, told
@@ -167,8 +167,6 @@ def test_a_fault_of_one_process_ends_both_and_one_line_is_said(fail, line, tmp_p
 @pytest.mark.parametrize("environment, said", [
     ({}, "pretrain.processes: 2, but without PRETRAIN_LAUNCHER there is 1"),
     ({"PRETRAIN_LAUNCHED": "1"}, "pretrain.processes: 2, but the launcher started 1"),
-    ({"PRETRAIN_LAUNCHED": "1", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "4"}, "pretrain.processes: 2, but the launcher started 4"),
-    ({"RANK": "0", "WORLD_SIZE": "3"}, "pretrain.processes: 2, but the launcher started 3"),
     ({"PRETRAIN_LAUNCHER": "torchrum --nproc-per-node 2"}, "PRETRAIN_LAUNCHER: torchrum is not found"),
 ])
 def test_a_count_that_disagrees_is_refused_naming_both(environment, said, monkeypatch, tmp_path):
@@ -178,15 +176,23 @@ def test_a_count_that_disagrees_is_refused_naming_both(environment, said, monkey
         STAGES["simclr"].main(**write_inputs(tmp_path, "simclr", pretrain={"processes": 2}))
 
 
-def test_one_process_under_a_launcher_of_two_is_refused_by_the_first_and_the_second_is_silent(monkeypatch, tmp_path):
-    paths = write_inputs(tmp_path, "simclr")
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("RANK", "0")
-    with pytest.raises(Refused, match="pretrain.processes: 1, but the launcher started 2"):
-        STAGES["simclr"].main(**paths)
-    monkeypatch.setenv("RANK", "1")
-    with pytest.raises(SystemExit):
-        STAGES["simclr"].main(**paths)
+@pytest.mark.parametrize("settings, line", [
+    ({"pretrain": {"processes": 1}}, "error: pretrain.processes: 1, but the launcher started 2; allowed: equal numbers"),
+    ({"pretrain": {"processes": 2}, "device": "cuda"}, "error: device: cuda was asked for, but PyTorch finds no CUDA device here; allowed here: cpu"),
+    ({"pretrain": {"processes": 2, "batch_size": 60}}, "error: pretrain.batch_size: 60 is larger than the 12 train images"),
+])
+def test_of_two_processes_that_refuse_the_same_one_says_so(settings, line, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert in_two(say, tmp_path, write_inputs(tmp_path, "simclr", **settings), lambda number: None) == [1, 1]
+    assert [path.read_text()[: len(line)] for path in tmp_path.glob("said-*")] == [line]
+
+
+def test_srun_tells_number_and_count_in_its_own_words(monkeypatch):
+    for name, value in (("PRETRAIN_LAUNCHED", "1"), ("SLURM_PROCID", "3"), ("SLURM_STEP_NUM_TASKS", "4")):
+        monkeypatch.setenv(name, value)
+    assert together._counted() == (3, 4)
+    monkeypatch.delenv("PRETRAIN_LAUNCHED")  # an interactive job of four tasks in which nobody asked for several processes
+    assert together._counted() == (0, 1)
 
 
 def test_a_batch_with_fewer_images_than_processes_is_refused():
