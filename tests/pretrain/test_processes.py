@@ -107,12 +107,18 @@ def inputs(folder, objective, processes, **settings):
     return write_inputs(folder, objective, **CASES[objective], pretrain={"processes": processes, "lr": 0.0001 if objective == "vicreg" else 0.01, **settings})
 
 
+def elsewhere(paths):
+    """These paths for the first process; for the second, outputs and saved states in a folder that is not there: it neither writes nor needs them."""
+    outputs = ("models", "curves", "staleness", "resume")
+    return paths if os.environ["RANK"] == "0" else {**paths, **{name: f"{os.path.dirname(paths['plan'])}/not/there" for name in outputs}}
+
+
 @pytest.mark.parametrize("objective", CASES)
 def test_a_run_of_two_processes_has_the_loss_curve_of_one_to_1e_4_and_its_weights(objective, tmp_path):
     """Two seeds, two epochs, three batches of four images."""
     one, two = tmp_path / "one", tmp_path / "two"
     STAGES[objective].main(**inputs(one, objective, 1))
-    assert in_two(lambda paths: STAGES[objective].main(**paths), inputs(two, objective, 2)) == [0, 0]
+    assert in_two(lambda paths: STAGES[objective].main(**elsewhere(paths)), inputs(two, objective, 2)) == [0, 0] and not (two / "not").exists()
     for name, column in (("curves.csv", "loss"), ("staleness.csv", "cosine")):
         ours, theirs = read_table(two / name), read_table(one / name)
         assert [float(row[column] or 0) for row in ours] == pytest.approx([float(row[column] or 0) for row in theirs], abs=1e-4)
@@ -221,7 +227,7 @@ def test_two_processes_that_are_killed_go_on_together_and_end_with_the_bytes_of_
     assert in_two(lambda: main(**broken))[0] == -signal.SIGKILL
     monkeypatch.setattr(Saved, "save", save)
     monkeypatch.setattr(Saved, "load", logging)
-    assert in_two(lambda: main(**broken)) == [0, 0] and (tmp_path / "loaded").read_text() == "2 2 None None "
+    assert in_two(lambda: main(**elsewhere(broken))) == [0, 0] and (tmp_path / "loaded").read_text() == "2 2 None None "
     for name in ("models/3.safetensors", "models/4.safetensors", "curves.csv", "staleness.csv"):
         assert (tmp_path / "broken" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
