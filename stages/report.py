@@ -110,7 +110,7 @@ def read_given(params, paths):
     entry = read_params(params, "datasets", dataset)
     given = {"runs": runs, "policies": read_params(params, "views"), "dataset": dataset, "queries": read_params(params, "page", "queries"),
              "named_factors": list(dict.fromkeys([entry["main_factor"], entry["second_factor"]])),
-             "kept": read_params(params, "judge", "kept"),
+             "kept": read_params(params, "judge", "kept"), "room": read_params(params, "judge", "room"),
              "claimed": read_params(params, "claims")}
     named = {"relations": ["relations", "mined"], "transfers": ["transfers"]}  # the blocks of params.yaml whose names these inputs have
     for key, path in paths.items():

@@ -40,7 +40,8 @@ def write_inputs(folder, side=8, **chosen):
     params = {"runs": {"untrained": {"objective": "untrained", "relation": "instance"},
                        "swap": {"objective": "simclr", "relation": "instance", "views": "swapped"}},
               "views": {"swapped": {"swap": 0.5}}, "dataset": "toys", "datasets": {"toys": {"main_factor": words["main"], "second_factor": words["second"]}},
-              "page": {"queries": 3}, "judge": {"kept": 0.8, "confidence": 0.95}, "transfers": {}, "relations": {"instance": {"kind": "instance"}}, "mined": {},
+              "page": {"queries": 3}, "judge": {"kept": 0.8, "room": 0.1, "confidence": 0.95}, "transfers": {},
+              "relations": {"instance": {"kind": "instance"}}, "mined": {},
               "claims": {"hides": {"text": words["claim"], "is": "near", "margin": 0.3, "right": "chance", "allow": [],
                                    "left": {"run": "swap", "space": "h", "factor": words["second"], "probe": "knn"}}}}
     write_json(folder / "params.yaml", params)  # JSON is YAML

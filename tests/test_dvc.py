@@ -165,7 +165,7 @@ def users(path, params):
         "geometry": lambda: each("geometry"),
         "finetune": lambda: each("finetune"),
         "transfers": lambda: [f"transfer@{name}", "report"],
-        "judge": lambda: ["judge", *(["report"] if name in ("kept", "confidence") else []), *(transfers if name == "confidence" else [])],
+        "judge": lambda: ["judge", *(["report"] if name in ("kept", "room", "confidence") else []), *(transfers if name == "confidence" else [])],
         "claims": lambda: ["judge", "report"],
         "preview": lambda: ["preview"],
         "map": lambda: each("map"),

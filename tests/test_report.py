@@ -56,7 +56,7 @@ def fate(*ends, dead=(), **cells):
     """The fate of a factor in runs 0, 1, ... whose retention has these intervals."""
     usual = {"verdict": "unclear", "mean": "0.5", "chance": "0.5", "untrained": "1", "note": ""}
     rows = [{"run": str(place), "retention_low": low, "retention_high": high, **usual, **cells} for place, (low, high) in enumerate(ends)]
-    return answer.fate(rows, "color", 0.8, dead)
+    return answer.fate(rows, "color", {"kept": 0.8, "room": 0.1}, dead)
 
 
 def test_a_policy_loses_a_factor_if_in_most_of_its_runs_the_whole_interval_lies_below_kept():
@@ -72,7 +72,7 @@ def test_a_policy_weakens_a_factor_if_in_most_of_its_runs_the_interval_holds_kep
     assert fate(("0.6", "0.9"), ("0.7", "0.95"))["word"] == "weakens"
     assert fate(("0.6", "0.9"), ("0.1", "0.7"))["word"] == "weakens"
     assert fate(("1.2", "1.9"), verdict="gained")["word"] == "lifts"
-    assert fate(("", ""), note="the untrained encoder is near chance")["word"] == "unread"
+    assert fate(("", ""), untrained="0.59")["word"] == "unread" and fate(("", ""), untrained="0.61")["word"] == "unsure"
 
 
 def test_what_a_collapsed_run_lost_is_shown_but_not_counted():

@@ -42,7 +42,7 @@ def answer(given):
     found = []
     for (policy, relation), names in cards.items():
         dead = [name for name in names if "h" in collapsed(given, name)]
-        told = [fate([cells[name, factor] for name in names if (name, factor) in cells], factor, given["kept"], dead) for factor in factors]
+        told = [fate([cells[name, factor] for name in names if (name, factor) in cells], factor, given, dead) for factor in factors]
         found.append({"policy": policy, **listed[policy], "relation": relation,
                       "factors": sorted((one for one in told if one["runs"]), key=lambda one: WORDS.index(one["word"])),
                       "tiles": sheet_of_views(given, policy)[:3]})
@@ -52,19 +52,19 @@ def answer(given):
 WORDS = ["loses", "weakens", "lifts", "keeps", "differs", "unsure", "unread"]
 
 
-def fate(rows, factor, kept, dead=()):
+def fate(rows, factor, given, dead=()):
     """What became of a factor in some runs (ledger rows): each before and after, and a word for what surely happened in most of them.
 
     By the whole interval of a run's retention: lost if it lies below `kept`, kept if above, weakened if it holds `kept` but lies below 1, lifted if
-    the judge says gained. differs: one run surely keeps what another does not; unread: hardly readable before training either. Runs in `dead`
+    the judge says gained. differs: one run surely keeps what another does not; unread: less than `room` above guessing before training too. Runs in `dead`
     are shown but not counted: a collapse is not the policy's doing.
     """
-    counted = [row for row in rows if row["run"] not in dead] or rows
+    kept, counted = given["kept"], [row for row in rows if row["run"] not in dead] or rows
     ends = [(number(row["retention_low"]), number(row["retention_high"])) for row in counted]
     lost, kept_in = sum(high is not None and high < kept for _, high in ends), sum(low is not None and low > kept for low, _ in ends)
     counts = {"loses": lost, "weakens": sum(high is not None and high < 1 and low <= kept for low, high in ends),
               "lifts": sum(row["verdict"] == "gained" for row in counted), "keeps": kept_in,
-              "unread": sum(row["note"] == "the untrained encoder is near chance" for row in counted)}
+              "unread": sum(row["untrained"] != "" and float(row["untrained"]) - float(row["chance"]) < given["room"] for row in counted)}
     word = "differs" if kept_in and counts["weakens"] else next((word for word, count in counts.items() if 2 * count > len(counted)), "unsure")
     means = [number(row["mean"]) for row in counted]
     return {"factor": factor, "word": word, "count": counts.get(word), "lost": lost, "kept": kept_in, "all": len(counted),
