@@ -71,16 +71,16 @@ class Readouts:
         if [(row["seed"], row["epoch"]) for row in rows] != [(seed, str(epoch)) for seed in seeds for epoch in range(last + 1)]:
             refuse(path, f"does not hold the epochs 0 to {last} of the seeds {seeds[0]} to {seeds[-1]}")
 
-
     def chance(self, key):
         return 0.0 if key[3] == "ridge" else self.values[key]["majority"]
 
     def collapse(self, name, space, settings):
-        """(none, dimensional or complete; {metric: value}) of a space of a run."""
+        """(untrained, none, dimensional or complete; {metric: value}) of a space of a run."""
         values = self.values[name, space, "", "collapse"]
-        if values["effective_rank"] < settings["collapse_rank"] or values["spread"] < settings["collapse_spread"]:
-            return "complete", values
-        return "dimensional" if values["used"] < settings["collapse_share"] * values["dimensions"] else "none", values
+        verdict = ("untrained" if self.plans[name]["objective"] == "untrained"  # little spread is where training starts, not what it did
+                   else "complete" if values["effective_rank"] < settings["collapse_rank"] or values["spread"] < settings["collapse_spread"]
+                   else "dimensional" if values["used"] < settings["collapse_share"] * values["dimensions"] else "none")
+        return verdict, values
 
     def floor(self, name):
         """The untrained run with the same encoder and seeds as run `name`, or None."""

@@ -2,6 +2,8 @@
 
 Each panel is a function of stages/lib/panels and a template of the same name in <page>/panels; it appears where all its inputs are given.
 """
+import itertools
+import re
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -13,15 +15,20 @@ from stages.lib.pictures import COLUMNS, Sheet
 from stages.lib.stage import run
 from stages.lib.tables import read_json, read_params, read_table, replacing
 
-# name: (function, the inputs that it needs), in the order of the page
-PANELS = {"answer": (answer.answer, ["ledger", "preview"]), "ledger": (answer.ledger, ["ledger"]), "claims": (answer.claims, ["claims"]),
-          "views": (answer.views, ["preview"]), "neighbors": (looks.neighbors, ["maps", "images", "factor_rows"]),
-          "map": (looks.space_map, ["maps", "images", "factor_rows"]), "transformations": (readouts.transformations, ["ledger"]),
-          "interventions": (readouts.interventions, ["probe", "geometry"]), "slices": (readouts.slices, ["probe", "ledger"]),
-          "budgets": (readouts.budgets, ["probe"]), "transfers": (readouts.transfers, ["transfers"]), "curves": (training.curves, ["curves"]),
-          "ranks": (training.ranks, ["curves"]), "collapse": (readouts.collapse, ["geometry", "collapse"]),
-          "staleness": (training.staleness, ["staleness"]), "pushes": (readouts.pushes, ["geometry"]),
-          "explain": (training.explain, ["explain"]), "relations": (training.relations, ["relations"]), "recipes": (answer.recipes, ["plans"])}
+# name: (its group in the contents, function, the inputs that it needs), in the order of the page
+PANELS = {
+    "answer": ("results", answer.answer, ["ledger", "preview", "collapse"]), "ledger": ("results", answer.ledger, ["ledger", "collapse"]),
+    "claims": ("results", answer.claims, ["claims"]),
+    "views": ("looks", answer.views, ["preview"]), "neighbors": ("looks", looks.neighbors, ["maps", "images", "factor_rows"]),
+    "map": ("looks", looks.space_map, ["maps", "images", "factor_rows"]),
+    "transformations": ("tests", readouts.transformations, ["ledger"]), "interventions": ("tests", readouts.interventions, ["probe", "geometry"]),
+    "slices": ("tests", readouts.slices, ["probe", "ledger"]), "budgets": ("tests", readouts.budgets, ["probe", "finetune"]),
+    "transfers": ("tests", readouts.transfers, ["transfers"]),
+    "curves": ("training", training.curves, ["curves"]), "ranks": ("training", training.ranks, ["curves", "collapse"]),
+    "collapse": ("training", readouts.collapse, ["geometry", "collapse"]), "pushes": ("training", readouts.pushes, ["geometry"]),
+    "staleness": ("training", training.staleness, ["staleness"]),
+    "relations": ("recipes", training.relations, ["relations"]), "recipes": ("recipes", answer.recipes, ["plans"]),
+    "explain": ("recipes", training.explain, ["explain"])}
 
 
 def per_run(suffix, read=read_table):
@@ -34,7 +41,7 @@ READERS = {"ledger": lambda path, names: read_table(path), "claims": lambda path
            "explain": lambda path, names: read_json(path),
            "plans": per_run(".json", read_json), "relations": per_run(".json", read_json), "transfers": per_run(".csv"),
            "curves": per_run(".csv"), "staleness": per_run("_staleness.csv"), "probe": per_run(".csv"), "geometry": per_run(".csv"),
-           "collapse": lambda path, names: read_table(path), "preview": lambda path, names: load_archive(path),
+           "collapse": lambda path, names: read_table(path), "finetune": per_run(".csv"), "preview": lambda path, names: load_archive(path),
            "maps": per_run(".npz", load_archive),
            "images": lambda path, names: load_images(path), "factor_rows": lambda path, names: read_table(path, ["id"])}
 
@@ -61,16 +68,25 @@ class Words:
     def has(self, key):
         return key in self.pairs
 
+    def find(self, prefix, text):
+        """What a stage said (`text`) in both languages, if a key `prefix` + text knows it, {names} in the key standing for anything; else the text."""
+        for key in self.pairs:
+            if key.startswith(prefix):
+                found = re.fullmatch(re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(key.removeprefix(prefix))), text)
+                if found:
+                    return self.say(key, **found.groupdict())
+        return f"{text[:1].upper()}{text[1:]}."
+
 
 def show_panels(given, paths):
-    """[{id, files, data}] of the panels that have something to show."""
+    """[{id, group, files, data}] of the panels that have something to show."""
     panels = []
-    for name, (build, needs) in PANELS.items():
+    for name, (group, build, needs) in PANELS.items():
         if all(need in given for need in needs):
             data = build(given)
             if data:
                 files = [paths[need] + ("" if Path(paths[need]).suffix else "/") for need in needs if need in paths]
-                panels.append({"id": name, "files": list(dict.fromkeys(files)), "data": data})
+                panels.append({"id": name, "group": group, "files": list(dict.fromkeys(files)), "data": data})
     return panels
 
 
@@ -78,13 +94,14 @@ def render(page, given, panels):
     """The page as text."""
     words = Words(f"{page}/words.json")
     environment = Environment(loader=FileSystemLoader(page), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["percent"] = lambda value: "–" if value is None else f"{100 * value:.0f}"
+    environment.filters["percent"] = lambda value: "–" if value is None else f"{round(100 * value)}".replace("-", "−")
     environment.filters["signed"] = lambda value: "–" if value is None else f"{value:+.3f}".replace("-", "−")
-    environment.globals |= {"say": words.say, "pair": words.pair, "has_words": words.has, "columns": COLUMNS}
+    environment.globals |= {"say": words.say, "pair": words.pair, "has_words": words.has, "find_words": words.find, "columns": COLUMNS}
     style, script = (Markup(Path(page, name).read_text(encoding="utf-8")) for name in ("style.css", "script.js"))
     sheet = given["sheet"]
-    return environment.get_template("report.html.j2").render(
-        panels=panels, dataset=given["dataset"], facts=given["facts"], sheet=sheet, sheet_uri=Markup(sheet.uri()), style=style, script=script)
+    groups = [(group, list(found)) for group, found in itertools.groupby(panels, key=lambda panel: panel["group"])]
+    return environment.get_template("report.html.j2").render(panels=panels, groups=groups, dataset=given["dataset"], facts=given["facts"], sheet=sheet,
+                                                             sheet_uri=Markup(sheet.uri()), style=style, script=script)
 
 
 def read_given(params, paths):
@@ -93,20 +110,21 @@ def read_given(params, paths):
     entry = read_params(params, "datasets", dataset)
     given = {"runs": runs, "policies": read_params(params, "views"), "dataset": dataset, "queries": read_params(params, "page", "queries"),
              "named_factors": list(dict.fromkeys([entry["main_factor"], entry["second_factor"]])),
-             "collapse_rank": read_params(params, "judge", "collapse_rank"), "kept": read_params(params, "judge", "kept"),
+             "kept": read_params(params, "judge", "kept"), "room": read_params(params, "judge", "room"),
              "claimed": read_params(params, "claims")}
     named = {"relations": ["relations", "mined"], "transfers": ["transfers"]}  # the blocks of params.yaml whose names these inputs have
     for key, path in paths.items():
         given[key] = READERS[key](path, [name for block in named.get(key, ["runs"]) for name in read_params(params, block)])
     given["sheet"] = Sheet(given["images"].shape[-1])
     row = next((row for row in given["ledger"] if row["run"] in runs), None)
-    given["facts"] = {"images": len(given["images"]), "test": row["n"] if row else "–", "seeds": row["seeds"] if row else "–", "runs": len(runs)}
+    given["facts"] = {"images": len(given["images"]), "test": row["n"] if row else "–", "seeds": row["seeds"] if row else "–", "runs": len(runs),
+                      "confidence": f"{100 * read_params(params, 'judge', 'confidence'):g}"}
     return given
 
 
-def main(params, page, ledger, claims, collapse, explain, plans, curves, preview, maps, relations, probe, geometry, images, factors, html):
+def main(params, page, ledger, claims, collapse, explain, plans, curves, preview, maps, relations, probe, geometry, finetune, transfers, images, factors, html):
     paths = {"ledger": ledger, "claims": claims, "collapse": collapse, "explain": explain, "plans": plans, "curves": curves, "staleness": curves,
-             "preview": preview, "maps": maps, "relations": relations, "probe": probe, "geometry": geometry,
+             "preview": preview, "maps": maps, "relations": relations, "probe": probe, "geometry": geometry, "finetune": finetune, "transfers": transfers,
              "images": images, "factor_rows": factors}
     given = read_given(params, paths)
     panels = show_panels(given, paths)

@@ -40,7 +40,8 @@ def write_inputs(folder, side=8, **chosen):
     params = {"runs": {"untrained": {"objective": "untrained", "relation": "instance"},
                        "swap": {"objective": "simclr", "relation": "instance", "views": "swapped"}},
               "views": {"swapped": {"swap": 0.5}}, "dataset": "toys", "datasets": {"toys": {"main_factor": words["main"], "second_factor": words["second"]}},
-              "page": {"queries": 3}, "judge": {"kept": 0.8, "collapse_rank": 1.5}, "relations": {"instance": {"kind": "instance"}}, "mined": {},
+              "page": {"queries": 3}, "judge": {"kept": 0.8, "room": 0.1, "confidence": 0.95}, "transfers": {},
+              "relations": {"instance": {"kind": "instance"}}, "mined": {},
               "claims": {"hides": {"text": words["claim"], "is": "near", "margin": 0.3, "right": "chance", "allow": [],
                                    "left": {"run": "swap", "space": "h", "factor": words["second"], "probe": "knn"}}}}
     write_json(folder / "params.yaml", params)  # JSON is YAML
@@ -49,10 +50,10 @@ def write_inputs(folder, side=8, **chosen):
                                                   "differs": "", "confounded": False, "reason": words["note"]}})
     write_json(folder / "plans/untrained.json", {**{key: PLAN[key] for key in ("seed", "encoder")}, "objective": "untrained", "relation": "instance"})
     write_json(folder / "plans/swap.json", {**PLAN, "relation": "instance"})
-    curve = ["seed", "epoch", "loss", "reference", "z_std", "z_rank", "z_norm"]
+    curve = ["seed", "epoch", "loss", "reference", "z_rank", "z_spread"]
     for run in params["runs"]:
         epochs = range(3) if run == "swap" else [0]
-        rows_of_curve = [[seed, epoch, *((3 - epoch, 2.5) if epoch else ("", "")), 0.5, 1 + epoch, 1] for seed in (1, 2) for epoch in epochs]
+        rows_of_curve = [[seed, epoch, *((3 - epoch, 2.5) if epoch else ("", "")), 1 + epoch, 0.5] for seed in (1, 2) for epoch in epochs]
         write_table(folder / f"curves/{run}.csv", [dict(zip(curve, row, strict=True)) for row in rows_of_curve], curve)
         write_table(folder / f"curves/{run}_staleness.csv", [{"seed": 1, "epoch": 1, "age_steps": age, "cosine": 1 - age / 10, "n": 4} for age in (1, 2, 3)]
                     if run == "swap" else [], ["seed", "epoch", "age_steps", "cosine", "n"])
@@ -64,7 +65,8 @@ def write_inputs(folder, side=8, **chosen):
     score = {"wrong_positives": None, "false_negatives": 0.25, "reason": "no two images are related"}
     write_json(folder / "relations/instance.json",
                {"kind": "instance", "seeds": {"all": {"factors": {words["main"]: score, words["second"]: score}}}})
-    for name in ("probe", "geometry"):  # their panels have a test of their own
+    (folder / "transfer").mkdir(exist_ok=True)
+    for name in ("probe", "geometry", "finetune"):  # their panels have a test of their own
         for run in params["runs"]:
             write_table(folder / f"{name}/{run}.csv", [], TIDY)
     columns = ["run", "space", "effective_rank", "dimensions", "spread", "verdict"]
@@ -77,7 +79,9 @@ def write_inputs(folder, side=8, **chosen):
     write_table(folder / "factors.csv", rows, list(rows[0]))
     return {"params": str(folder / "params.yaml"), "page": "stages/lib/page", "html": str(folder / "report.html"), "ledger": str(folder / "ledger.csv"),
             "claims": str(folder / "claims.json"), "images": str(folder / "images.npy"), "factors": str(folder / "factors.csv"),
-            "preview": str(folder / "preview.npz"), **{name: str(folder / name) for name in ("plans", "curves", "maps", "relations", "probe", "geometry")},
+            "preview": str(folder / "preview.npz"),
+            **{name: str(folder / name) for name in ("plans", "curves", "maps", "relations", "probe", "geometry", "finetune")},
+            "transfers": str(folder / "transfer"),
             "collapse": str(folder / "collapse.csv"), "explain": str(folder / "explain.json")}
 
 

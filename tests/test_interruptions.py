@@ -151,7 +151,7 @@ def test_a_missing_file_a_folder_in_its_place_and_too_little_memory_are_one_line
 
 
 # In each stage's folder of outputs there is no room; with room again the same command succeeds.
-FULL = ["pretrain@simclr_swap", "extract@simclr_swap", "plot"]
+FULL = ["pretrain@simclr_swap", "extract@simclr_swap", "plot", "report"]
 
 
 @pytest.fixture

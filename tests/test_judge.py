@@ -140,9 +140,18 @@ def test_collapse_has_one_verdict_and_after_a_complete_one_nothing_is_testable(w
     world.run("trained", results(0.9), geometry={**HEALTHY, **change})
     world.claim("a", "trained", "above", "untrained")
     claims, ledger, collapse = world.judge()
-    assert collapse["trained", "h"] == verdict and collapse["untrained", "z"] == "none"
+    assert collapse["trained", "h"] == verdict and collapse["untrained", "z"] == "untrained"
     assert claims["a"]["verdict"] == ("not testable" if verdict == "complete" else "supported")
     assert ("collapsed" in ledger["trained", "h", "shape", "knn"]["note"]) == (verdict == "complete")
+
+
+def test_the_little_spread_of_random_weights_is_no_collapse_and_their_readout_is_a_rival_like_any(world):
+    world.run("untrained", results(0.7), geometry={**HEALTHY, "spread": 0.008}, objective="untrained")
+    world.run("trained", results(0.9))
+    world.claim("a", "trained", "above", "untrained")
+    claims, ledger, collapse = world.judge()
+    assert collapse["untrained", "h"] == "untrained" and ledger["untrained", "h", "shape", "knn"]["note"] == ""
+    assert claims["a"]["verdict"] == "supported"
 
 
 def test_a_comparison_in_two_settings_is_confounded_unless_the_claim_allows_one(world):

@@ -153,6 +153,21 @@ def test_the_readout_and_the_run_switch_show_one_block_each(visit, html):
     assert page.locator(".neighbors-run-block:visible").get_attribute("data-choice") == "moco_swap"
 
 
+@pytest.mark.parametrize("width", [360, 1280])
+def test_what_each_policy_loses_is_said_in_words_on_the_first_screen(visit, html, width):
+    page = visit(html, width=width)
+    words = page.locator(".short .word").all()
+    assert len(words) >= 4 and {word.inner_text().split()[-1].split(":")[0] for word in words} >= {"color"}
+    assert all((box := word.bounding_box())["y"] + box["height"] < 900 for word in words)
+
+
+def test_small_charts_are_swiped_through_on_a_phone_and_lie_in_rows_on_a_desk(visit, html):
+    def rows(page):
+        return len({figure.bounding_box()["y"] for figure in page.locator("#curves figure").all()})
+
+    assert rows(visit(html, width=360)) == 1 and rows(visit(html, width=700)) > 1
+
+
 @pytest.mark.parametrize("width", [320, 360, 768, 1280])
 @pytest.mark.parametrize("which", ["html", "hostile"])
 def test_no_width_scrolls_sideways(visit, request, which, width):

@@ -14,7 +14,8 @@ from PIL import Image
 from stages.lib.charts import line_chart, ticks
 from stages.lib.panels import answer, looks, readouts, training
 from stages.lib.pictures import COLUMNS, TILE, Sheet
-from stages.report import PANELS, main, read_given, render, show_panels
+from stages.lib.tables import write_table
+from stages.report import PANELS, Words, main, read_given, render, show_panels
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&\"'{{7*7}}<!--"
 
@@ -47,20 +48,42 @@ def test_an_accuracy_halfway_between_guessing_and_perfect_is_half_kept():
            "retention_high": "0.6"}
     assert answer.cell_of(row, 0.8)["kept"] == 0.5
     assert answer.cell_of({**row, "mean": "0.4"}, 0.8)["kept"] == 0
-    assert answer.cell_of({**row, "verdict": "unclear"}, 0.8)["verdict"] == "not kept"
-    assert answer.cell_of({**row, "verdict": "unclear", "retention_high": "0.9"}, 0.8)["verdict"] == "unclear"
+    unclear = {high: answer.cell_of({**row, "verdict": "unclear", "retention_high": high}, 0.8)["verdict"] for high in ("0.6", "0.9", "1.1", "")}
+    assert unclear == {"0.6": "not kept", "0.9": "weakened", "1.1": "unclear", "": "unclear"}
+
+
+def fate(*ends, dead=(), **cells):
+    """The fate of a factor in runs 0, 1, ... whose retention has these intervals."""
+    usual = {"verdict": "unclear", "mean": "0.5", "chance": "0.5", "untrained": "1", "note": ""}
+    rows = [{"run": str(place), "retention_low": low, "retention_high": high, **usual, **cells} for place, (low, high) in enumerate(ends)]
+    return answer.fate(rows, "color", {"kept": 0.8, "room": 0.1}, dead)
 
 
 def test_a_policy_loses_a_factor_if_in_most_of_its_runs_the_whole_interval_lies_below_kept():
-    def rows(*ends):
-        cells = {"verdict": "unclear", "mean": "0.5", "low": "", "high": "", "chance": "0.5", "untrained": "1"}
-        return [{"run": str(place), "retention_low": low, "retention_high": high, **cells}
-                for place, (low, high) in enumerate(ends)]
-    assert answer.fate(rows(("0", "0.3"), ("0.1", "0.7"), ("0.5", "1")), "color", 0.8)["word"] == "loses"
-    assert answer.fate(rows(("0", "0.3"), ("0.9", "1")), "color", 0.8)["word"] == "unsure"
-    assert answer.fate(rows(("0.6", "0.9"), ("0.7", "0.9")), "color", 0.8)["word"] == "unsure"
-    assert answer.fate(rows(("0.9", "1.2"), ("0.85", "1")), "color", 0.8)["word"] == "keeps"
-    assert answer.fate(rows(("", ""), ("", "")), "color", 0.8)["word"] == "unsure"
+    assert fate(("0", "0.3"), ("0.1", "0.7"), ("0.5", "1"))["word"] == "loses"
+    assert fate(("0", "0.3"), ("0", "0.3"), ("0.9", "1"))["word"] == "differs" and fate(("0.6", "0.9"), ("0.9", "1"))["word"] == "differs"
+    assert fate(("0", "0.3"), ("0", "1.3"))["word"] == "unsure"
+    assert fate(("0.6", "1.1"), ("0.7", "1.2"))["word"] == "unsure"
+    assert fate(("0.9", "1.2"), ("0.85", "0.95"))["word"] == "keeps"
+    assert fate(("", ""), ("", ""))["word"] == "unsure"
+
+
+def test_a_policy_weakens_a_factor_if_in_most_of_its_runs_the_interval_holds_kept_but_not_1():
+    assert fate(("0.6", "0.9"), ("0.7", "0.95"))["word"] == "weakens"
+    assert fate(("0.6", "0.9"), ("0.1", "0.7"))["word"] == "weakens"
+    assert fate(("1.2", "1.9"), verdict="gained")["word"] == "lifts"
+    assert fate(("", ""), untrained="0.59")["word"] == "unread" and fate(("", ""), untrained="0.61")["word"] == "unsure"
+
+
+def test_what_a_collapsed_run_lost_is_shown_but_not_counted():
+    found = fate(("0.9", "1.2"), ("0", "0.3"), ("0", "0.3"), dead=("1", "2"))
+    assert (found["word"], found["count"], found["all"], [run["dead"] for run in found["runs"]]) == ("keeps", 1, 1, [False, True, True])
+
+
+def test_only_what_not_all_policies_do_is_a_policys_own():
+    policies = {"plain": {"flip": 0.5, "zoom": [1, 2]}, "swapped": {"flip": 0.5, "zoom": [1, 3], "swap": 0.5}}
+    found = answer.own_and_common(policies, policies)
+    assert found["swapped"] == {"own": [("zoom", [1, 3]), ("swap", [0.5])], "common": [("flip", [0.5])]}
 
 
 def test_settings_that_all_readers_share_are_no_difference_but_a_view_that_one_run_lacks_is():
@@ -71,6 +94,7 @@ def test_settings_that_all_readers_share_are_no_difference_but_a_view_that_one_r
     assert [line["setting"] for line in found["differing"]] == ["objective", "views.swap"]
     assert [line["setting"] for line in found["shared"]] == ["temperature", "views.flip"]
     assert [cell["own"] for cell in found["differing"][0]["cells"]] == [False, False, True]
+    assert [cell["own"] for cell in found["differing"][1]["cells"]] == [False, True, False]
     assert [answer.text(value) for value in (True, 0.002, [0.8, 1.2], 40)] == ["true", "0.002", "[0.8, 1.2]", "40"]
 
 
@@ -111,8 +135,9 @@ def test_the_page_shows_the_numbers_of_its_tables(tmp_path):
     card = re.search(r'class="fate loses".*?</div>\s*</div>', text, re.S).group(0)
     assert "loses <bdi>color</bdi>" in card
     assert re.search(r"90 → <b>70</b> %", card)
+    assert text.index('class="short"') < text.index('<nav') and "90 → 70 %" in text[: text.index("<nav")]
     assert re.findall(r'<section id="(\w+)"', text) == ["answer", "ledger", "claims", "views", "neighbors", "map", "curves", "ranks", "collapse",
-                                                        "staleness", "explain", "relations", "recipes"]
+                                                        "staleness", "relations", "recipes", "explain"]
     data = block(text, "map-data")
     assert data["places"]["swap"]["h"]["pca"] == [0, 0, 1000, 0, 0, 750, 1000, 750]
     assert data["factors"]["shape"]["of"] == [1, 0, 1, 0] and data["labels"][0] == "round, red (4)"
@@ -121,7 +146,8 @@ def test_the_page_shows_the_numbers_of_its_tables(tmp_path):
 def test_every_panel_says_what_it_shows_how_to_misread_it_and_where_it_comes_from_in_both_languages(tmp_path):
     words = json.loads((ROOT / "stages/lib/page/words.json").read_text(encoding="utf-8"))
     for panel in PANELS:
-        assert {f"{panel}.title", f"{panel}.shows", f"{panel}.misread"} <= set(words) and (ROOT / f"stages/lib/page/panels/{panel}.html.j2").is_file()
+        assert {f"{panel}.title", f"{panel}.name", f"{panel}.shows", f"{panel}.misread"} <= set(words)
+        assert (ROOT / f"stages/lib/page/panels/{panel}.html.j2").is_file()
     for key, (english, chinese) in words.items():
         assert set(re.findall(r"{(\w+)}", english)) == set(re.findall(r"{(\w+)}", chinese)), key
     _, text = write_page(tmp_path)
@@ -183,6 +209,7 @@ def test_flips_movement_and_the_fall_on_held_out_images_are_means_over_seeds_wit
              "probe": {"r": [*tidy("knn", "flips", [0.25, 0.75], slice="intervention=gray"), *tidy("knn", "accuracy", [0.9, 0.7]),
                              *tidy("knn", "accuracy", [0.4, 0.6], slice="held_out"), *tidy("knn", "accuracy", [1, 0.8], slice="not_held_out"),
                              *tidy("recall@5", "hit_rate", [0.5, 0.5])]},
+             "finetune": {"r": [*tidy("finetune", "accuracy", [0.6, 0.8]), *tidy("finetune", "labels", [60, 60])]},
              "geometry": {"r": [*tidy("movement", "moved", [0.1, 0.3], slice="intervention=gray", factor=""),
                                 *tidy("movement", "moved", [0.5, 0.5], slice="two images", factor="")]}}
     (gray, views, images) = readouts.interventions(given)["runs"][0]["lines"]
@@ -190,7 +217,8 @@ def test_flips_movement_and_the_fall_on_held_out_images_are_means_over_seeds_wit
     assert images["yardstick"] and images["cells"][0]["moved"]["mean"] == 0.5 and views["cells"][0]["moved"] is None
     line = readouts.slices(given)["lines"][0]
     assert (line["fall"], line["from_val"]) == (pytest.approx(0.4), pytest.approx(0.15))
-    assert readouts.budgets(given)["lines"][0]["cells"] == [{"mean": 0.5, "low": 0.5, "high": 0.5}]
+    few = readouts.budgets(given)
+    assert few["labels"] == "60" and few["lines"][0]["cells"] == [{"mean": 0.5, "low": 0.5, "high": 0.5}, {"mean": 0.7, "low": 0.6, "high": 0.8}]
 
 
 def test_pushes_are_drawn_against_their_share_from_the_coldest_temperature_on():
@@ -216,12 +244,14 @@ def test_panels_of_further_readouts_appear_with_their_tables_and_show_their_numb
     transfer = {"transfer": "away", "run": "swap", "trained_on": "toys", "dataset": "digits", "space": "h", "factor": "digit", "probe": "knn",
                 "mean": "0.5", "low": "0.4", "high": "0.6", "n": "9", "seeds": "2", "chance": "0.1", "untrained": "0.375",
                 "gain": "0.125", "gain_low": "0.1", "gain_high": "0.15"}
-    given |= {"probe": dict.fromkeys(given["runs"], probe), "geometry": dict.fromkeys(given["runs"], geometry), "transfers": {"away": [transfer]}}
+    tuned = [*tidy("finetune", "accuracy", [0.66]), *tidy("finetune", "labels", [60])]
+    given |= {name: dict.fromkeys(given["runs"], table) for name, table in (("finetune", tuned), ("probe", probe), ("geometry", geometry))}
+    given["transfers"] = {"away": [transfer]}
     text = render(paths["page"], given, show_panels(given, inputs))
     parts = {part.split('"')[0]: part for part in text.split('<section id="')}
     for panel, shown in {"transformations": "rotation", "interventions": "<b>22</b> <small>11–33</small>",
-                         "slices": "<b>50</b> <small>40–60</small>", "budgets": "<b>77</b>", "explain": "(0, 2) → (0.2, 2.2)",
-                         "transfers": "+0.125", "collapse": "dimensional collapse", "pushes": "60\u00a0% against 25\u00a0%"}.items():
+                         "slices": "<b>50</b> <small>40–60</small>", "budgets": "<b>66</b>", "explain": "(0, 2) → (0.2, 2.2)",
+                         "transfers": "+0.125", "collapse": "dimensional collapse", "pushes": "60\u00a0% of the push against 25\u00a0%"}.items():
         assert shown in parts[panel], panel
 
 
@@ -229,3 +259,26 @@ def test_rows_without_a_loss_are_left_out_of_a_curve():
     rows = [{"seed": "1", "epoch": "0", "loss": ""}, {"seed": "1", "epoch": "1", "loss": "2"}, {"seed": "2", "epoch": "1", "loss": "4"}]
     assert training.by_seed(rows, "epoch", "loss") == [[(1.0, 2.0)], [(1.0, 4.0)]]
     assert training.seeds_and_mean(rows, "loss")[-1]["points"] == [(1.0, 3.0)]
+
+
+def test_a_transfer_of_params_is_read_from_its_table_and_without_any_there_is_no_panel(tmp_path):
+    paths = write_inputs(tmp_path)
+    main(**paths)
+    assert '<section id="transfers"' not in Path(paths["html"]).read_text(encoding="utf-8")
+    params = json.loads(Path(paths["params"]).read_text(encoding="utf-8"))
+    params["transfers"] = {"away": {"run": "swap", "beside": "untrained", "to": "digits"}}
+    Path(paths["params"]).write_text(json.dumps(params), encoding="utf-8")
+    row = {"transfer": "away", "run": "swap", "trained_on": "toys", "dataset": "digits", "space": "h", "factor": "digit", "probe": "knn", "mean": 0.5,
+           "low": 0.4, "high": 0.6, "n": 9, "seeds": 2, "chance": 0.1, "untrained": 0.375, "gain": 0.125, "gain_low": 0.1, "gain_high": 0.15}
+    write_table(tmp_path / "transfer/away.csv", [row], list(row))
+    main(**paths)
+    panel = Path(paths["html"]).read_text(encoding="utf-8").split('<section id="transfers"')[1].split("</section>")[0]
+    assert "+0.125" in panel and "[+0.100, +0.150]" in panel and "<b>50</b> <small>40–60</small>" in panel and f"<code>{paths['transfers']}/" in panel
+
+
+def test_a_reason_that_the_judge_gives_is_said_in_both_languages_with_what_it_names(tmp_path):
+    words = Words(ROOT / "stages/lib/page/words.json")
+    said = words.find("reason.", "within the noise once all 13 claims are counted (Holm)")
+    assert "Within the noise once all <bdi>13</bdi> claims" in said and "把 <bdi>13</bdi> 条论断" in said
+    assert "<bdi>z</bdi> of <bdi>moco &amp; co</bdi> has collapsed" in words.find("reason.", "z of moco & co has collapsed")
+    assert words.find("reason.", "nobody knows why") == "Nobody knows why."

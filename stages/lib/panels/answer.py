@@ -22,6 +22,11 @@ def trained(given):
     return [name for name in given["runs"] if given["plans"][name]["objective"] != "untrained"]
 
 
+def floors_last(given):
+    """Names of the runs, those that are not trained last."""
+    return sorted(given["runs"], key=lambda name: name not in trained(given))
+
+
 def answer(given):
     """One card for each policy of views and relation: what became of each factor in h, by kNN, in each of its runs, and three images with views."""
     rows = [row for row in given["ledger"] if row["probe"] == "knn" and row["space"] == "h"]
@@ -33,24 +38,39 @@ def answer(given):
         cards.setdefault((run.get("views", ""), run["relation"]), []).append(name)
     if not cards or not factors:
         return None
+    listed = own_and_common(given["policies"], [policy for policy, _ in cards])
     found = []
     for (policy, relation), names in cards.items():
-        told = [fate([cells[name, factor] for name in names if (name, factor) in cells], factor, given["kept"]) for factor in factors]
-        found.append({"policy": policy, "operations": operations(given["policies"].get(policy, {})), "relation": relation,
-                      "factors": [one for one in told if one["runs"]], "tiles": sheet_of_views(given, policy)[:3]})
+        dead = [name for name in names if "h" in collapsed(given, name)]
+        told = [fate([cells[name, factor] for name in names if (name, factor) in cells], factor, given, dead) for factor in factors]
+        found.append({"policy": policy, **listed[policy], "relation": relation,
+                      "factors": sorted((one for one in told if one["runs"]), key=lambda one: WORDS.index(one["word"])),
+                      "tiles": sheet_of_views(given, policy)[:3]})
     return {"cards": found, "reference": next((name for name in given["runs"] if name not in trained(given)), None)}
 
 
-def fate(rows, factor, kept):
-    """What became of a factor in some runs (ledger rows): each before and after, and in how many it surely lost or kept it.
+WORDS = ["loses", "weakens", "lifts", "keeps", "differs", "unsure", "unread"]
 
-    Lost: the whole interval of its retention lies below `kept`; kept: above. `word` says what most of them did, if most did the same.
+
+def fate(rows, factor, given, dead=()):
+    """What became of a factor in some runs (ledger rows): each before and after, and a word for what surely happened in most of them.
+
+    By the whole interval of a run's retention: lost if it lies below `kept`, kept if above, weakened if it holds `kept` but lies below 1, lifted if
+    the judge says gained. differs: one run surely keeps what another does not; unread: less than `room` above guessing before training too. Runs in `dead`
+    are shown but not counted: a collapse is not the policy's doing.
     """
-    ends = [(number(row["retention_low"]), number(row["retention_high"])) for row in rows]
-    counts = {"loses": sum(high is not None and high < kept for _, high in ends), "keeps": sum(low is not None and low > kept for low, _ in ends)}
-    word = next((word for word, count in counts.items() if 2 * count > len(rows)), "unsure")
-    return {"factor": factor, "word": word, "count": counts.get(word), "runs": [
-        {"run": row["run"], "verdict": shown_verdict(row, kept), **{key: number(row[key]) for key in ("mean", "chance", "untrained")}} for row in rows]}
+    kept, counted = given["kept"], [row for row in rows if row["run"] not in dead] or rows
+    ends = [(number(row["retention_low"]), number(row["retention_high"])) for row in counted]
+    lost, kept_in = sum(high is not None and high < kept for _, high in ends), sum(low is not None and low > kept for low, _ in ends)
+    counts = {"loses": lost, "weakens": sum(high is not None and high < 1 and low <= kept for low, high in ends),
+              "lifts": sum(row["verdict"] == "gained" for row in counted), "keeps": kept_in,
+              "unread": sum(row["untrained"] != "" and float(row["untrained"]) - float(row["chance"]) < given["room"] for row in counted)}
+    word = "differs" if kept_in and counts["weakens"] else next((word for word, count in counts.items() if 2 * count > len(counted)), "unsure")
+    means = [number(row["mean"]) for row in counted]
+    return {"factor": factor, "word": word, "count": counts.get(word), "lost": lost, "kept": kept_in, "all": len(counted),
+            "low": min(means, default=None), "high": max(means, default=None), "before": number(counted[0]["untrained"]) if counted else None, "runs": [
+                {"run": row["run"], "verdict": shown_verdict(row, kept), "dead": row["run"] in dead,
+                 **{key: number(row[key]) for key in ("mean", "chance", "untrained")}} for row in rows]}
 
 
 def sheet_of_views(given, policy):
@@ -69,17 +89,25 @@ def operations(policy):
 
 
 def shown_verdict(row, kept):
-    """The judge's verdict of a ledger row; `not kept` where it is unclear only whether the factor was lost in part or wholly."""
+    """The judge's verdict of a ledger row; where it is unclear only how much was lost: `not kept` (in part or wholly), or `weakened` (surely something)."""
     high = number(row["retention_high"])
-    return "not kept" if row["verdict"] == "unclear" and high is not None and high < kept else row["verdict"]
+    return row["verdict"] if row["verdict"] != "unclear" or high is None or high >= 1 else "not kept" if high < kept else "weakened"
+
+
+def own_and_common(policies, names):
+    """{name: {own, common}}: the operations of each policy, and which of them all of `names` share."""
+    listed = {name: operations(policies.get(name, {})) for name in names}
+    return {name: {key: [one for one in mine if all(one in other for other in listed.values()) == shared] for key, shared in (("own", False), ("common", True))}
+            for name, mine in listed.items()}
 
 
 def views(given):
     """Originals and two views of each under every policy that a run uses, then the rest."""
     used = list(dict.fromkeys(run["views"] for run in given["runs"].values() if "views" in run))
-    order = [*used, *(name for name in given["preview"] if name not in used)]
-    return {"policies": [{"name": name, "operations": operations(given["policies"][name]), "images": sheet_of_views(given, name),
-                          "runs": [run for run, recipe in given["runs"].items() if recipe.get("views") == name]} for name in order if name in given["preview"]]}
+    order = [name for name in [*used, *(name for name in given["preview"] if name not in used)] if name in given["preview"]]
+    listed = own_and_common(given["policies"], order)
+    return {"policies": [{"name": name, **listed[name], "images": sheet_of_views(given, name),
+                          "runs": [run for run, recipe in given["runs"].items() if recipe.get("views") == name]} for name in order]}
 
 
 def cell_of(row, surely_kept):
@@ -99,7 +127,7 @@ def ledger(given):
         factors = factors_in(chosen, given["named_factors"])
         spaces = [space for space in ("h", "z") if any(key[1] == space for key in cells)]
         lines = []
-        for name in [*trained(given), *(name for name in given["runs"] if name not in trained(given)), "pixels"]:
+        for name in [*floors_last(given), "pixels"]:
             if not any(key[0] == name for key in cells):
                 continue
             wide = name == "pixels"
@@ -114,11 +142,8 @@ def ledger(given):
 
 
 def collapsed(given, name):
-    """Spaces of a run that have collapsed: by the judge's table where there is one, else by the rank of z at the end of training."""
-    if "collapse" in given:
-        return [row["space"] for row in given["collapse"] if row["run"] == name and row["verdict"] == "complete"]
-    ends = [number(row["z_rank"]) for row in given["curves"].get(name, []) if row["epoch"] == given["curves"][name][-1]["epoch"]]
-    return ["z"] if ends and None not in ends and sum(ends) / len(ends) < given["collapse_rank"] else []
+    """Spaces of a run that have collapsed, by the judge's table."""
+    return [row["space"] for row in given["collapse"] if row["run"] == name and row["verdict"] == "complete"]
 
 
 # where left - right must lie for a claim to be true, by its word, for a margin m
@@ -176,6 +201,8 @@ def recipes(given):
         if alike and not lacking:
             shared.append({"setting": setting, "value": text(read[0])})
             continue
+        if lacking:  # among the runs that have views, none is a value too
+            read = [plan.get(setting) for name, plan in plans.items() if "views" in given["plans"][name]]
         usual = max(read, key=read.count)
         differing.append({"setting": setting, "cells": [{"value": None if value is None else text(value), "own": value is not None and value != usual}
                                                         for value in values]})

@@ -1,6 +1,6 @@
 """Panels of further readouts, each from tidy tables of runs (dicts of strings): means over seeds, with the least and the most of them."""
 from stages.lib.charts import line_chart
-from stages.lib.panels.answer import cell_of, number, trained
+from stages.lib.panels.answer import cell_of, floors_last, number, trained
 
 
 def select(rows, **wanted):
@@ -21,17 +21,18 @@ def after(rows, prefix):
 def transformations(given):
     """Which transformation was applied, predicted from h and from z: a matrix of accuracies, runs by transformations."""
     rows = select(given["ledger"], probe="transformation")
-    names = list(dict.fromkeys(row["factor"] for row in rows))
+    changes = list({row["factor"]: {"name": row["factor"], "chance": number(row["chance"])} for row in rows}.values())
     cells = {(row["run"], row["space"], row["factor"]): cell_of(row, given["kept"]) for row in rows}
-    lines = [{"run": name, "cells": [cells.get((name, space, change)) for change in names for space in ("h", "z")]}
-             for name in given["runs"] if any(key[0] == name for key in cells)]
-    return {"names": names, "lines": lines} if lines else None
+    lines = [{"run": name, "floor": name not in trained(given),
+              "cells": [cells.get((name, space, change["name"])) for change in changes for space in ("h", "z")]}
+             for name in floors_last(given) if any(key[0] == name for key in cells)]
+    return {"changes": changes, "lines": lines} if lines else None
 
 
 def interventions(given):
     """By run: how often a prediction flips (kNN), and how far h and z move, when one thing is changed, beside two views and two images."""
     runs = []
-    for name in sorted(given["runs"], key=lambda name: name not in trained(given)):
+    for name in floors_last(given):
         flips, moved = select(given["probe"][name], probe="knn", metric="flips"), select(given["geometry"][name], probe="movement", metric="moved")
         factors = [factor for factor in given["named_factors"] if select(flips, factor=factor)]
         lines = []
@@ -49,7 +50,7 @@ def slices(given):
     shortcut may be cut off, and from the other test images to combinations held out of training."""
     factor = given["named_factors"][0]
     rows = {name: [row for row in select(given["probe"][name], probe="knn", space="h", factor=factor, metric="accuracy")
-                   if not row["slice"].startswith("intervention=")] for name in given["runs"]}
+                   if not row["slice"].startswith("intervention=")] for name in floors_last(given)}
     names = list(dict.fromkeys(row["slice"] for found in rows.values() for row in found))
     if len(names) < 2:
         return None
@@ -99,15 +100,18 @@ def collapse(given):
 
 
 def budgets(given):
-    """Recall@k and few-shot accuracy of the main factor from h."""
-    factor, lines, names = given["named_factors"][0], [], []
-    for name in given["runs"]:
+    """Recall@k and few-shot accuracy of the main factor from h, and its accuracy where the whole encoder is trained on few labels."""
+    factor, names, labels = given["named_factors"][0], [], None
+    found = {}
+    for name in floors_last(given):
         rows = [row for row in select(given["probe"][name], space="h", factor=factor, slice="all") if row["metric"] in ("hit_rate", "accuracy")
                 and row["probe"].startswith(("recall@", "few_shot@"))]
+        tuned = select(given["finetune"][name], factor=factor, slice="all")
+        labels = labels or next((row["value"] for row in select(tuned, metric="labels")), None)
         names = list(dict.fromkeys([*names, *(row["probe"] for row in rows)]))
-        lines.append({"run": name, "found": {probe: spread(select(rows, probe=probe)) for probe in names}})
-    lines = [{"run": line["run"], "cells": [line["found"].get(name) for name in names]} for line in lines]
-    return {"factor": factor, "names": names, "lines": lines} if names else None
+        found[name] = {**{probe: spread(select(rows, probe=probe)) for probe in names}, "finetune": spread(select(tuned, metric="accuracy"))}
+    lines = [{"run": name, "cells": [cells.get(probe) for probe in [*names, *(["finetune"] if labels else [])]]} for name, cells in found.items()]
+    return {"factor": factor, "names": names, "labels": labels, "lines": lines} if names else None
 
 
 def transfers(given):

@@ -32,7 +32,7 @@ def curves(given):
 
 
 def ranks(given):
-    """Effective rank of z by epoch against the number of dimensions there are, and its spread: standard deviation times sqrt(D) over the mean norm."""
+    """Effective rank of z by epoch against the number of dimensions there are, and its spread: 1 where its unit rows point everywhere alike."""
     charts = []
     for name in trained(given):
         encoder = given["plans"][name]["encoder"]
@@ -41,10 +41,9 @@ def ranks(given):
         points = mean_by(rows, "epoch", "z_rank")
         if points:
             chart = line_chart([{"points": [(points[0][0], size), (points[-1][0], size)], "kind": "reference"}, *seeds_and_mean(rows, "z_rank")], include=[0])
-            spreads = [{**row, "spread": float(row["z_std"]) * size**0.5 / float(row["z_norm"]) if float(row["z_norm"]) else 0.0} for row in rows]
-            spread = line_chart(seeds_and_mean(spreads, "spread"), include=[0, 1])
+            spread = line_chart(seeds_and_mean(rows, "z_spread"), include=[0, 1])
             charts.append({"run": name, "chart": chart, "last": points[-1][1], "size": size, "collapsed": bool(collapsed(given, name)),
-                           "spread": spread, "last_spread": mean_by(spreads, "epoch", "spread")[-1][1]})
+                           "spread": spread, "last_spread": mean_by(rows, "epoch", "z_spread")[-1][1]})
     return {"charts": charts} if charts else None
 
 
@@ -68,15 +67,14 @@ def staleness(given):
 
 def relations(given):
     """For each relation and factor: the share of wrong positives and of false negatives, mean over seeds where it was mined."""
-    lines = []
+    found = []
     for name, report in given["relations"].items():
-        seeds = list(report["seeds"].values())
+        seeds, lines = list(report["seeds"].values()), []
         for factor in seeds[0]["factors"]:
             scores = [seed["factors"][factor] for seed in seeds]
-            lines.append({"relation": name, "kind": report["kind"], "factor": factor, "seeds": len(seeds),
-                          "runs": [run for run in given["runs"] if given["runs"][run]["relation"] == name],
-                          **{key: mean([score[key] for score in scores]) for key in ("wrong_positives", "false_negatives")}})
-    return {"lines": lines} if lines else None
+            lines.append({"factor": factor, **{key: mean([score[key] for score in scores]) for key in ("wrong_positives", "false_negatives")}})
+        found.append({"name": name, "kind": report["kind"], "runs": [run for run in given["runs"] if given["runs"][run]["relation"] == name], "lines": lines})
+    return {"relations": found} if any(relation["lines"] for relation in found) else None
 
 
 KINDS = ["mean", "z", "reference"]  # styles of the positive and of two negatives
@@ -90,8 +88,10 @@ def explain(given):
             lines = [{"points": [(choice["temperature"], abs(choice[what][place])) for choice in choices], "kind": KINDS[place]} for place in range(3)]
             charts.append({"order": order, "what": what, "similarities": choices[0]["similarities"],
                            "chart": line_chart(lines, include=[0], whole_x=False, log_x=True)})
-    return {"charts": charts, "choices": [choice for choices in numbers["choices"].values() for choice in choices], "queue": numbers["queue"],
-            "steps": numbers["key_momentum"]}
+    steps = [{**line, "chart": line_chart([{"points": [(0, 2), (len(line["places"]) - 1, 2)], "kind": "reference"},
+                                           {"points": list(enumerate(place[0] for place in line["places"])), "kind": "mean"}], include=[0])}
+             for line in numbers["key_momentum"]]
+    return {"charts": charts, "choices": [choice for choices in numbers["choices"].values() for choice in choices], "queue": numbers["queue"], "steps": steps}
 
 
 def mean(values):
