@@ -151,4 +151,5 @@ def _launch():
     if not shutil.which(words[0]):
         raise Refused(f"PRETRAIN_LAUNCHER: {words[0]} is not found; allowed: a command that takes the place of python, such as torchrun --nproc-per-node 2")
     sys.stdout.flush()
-    os.execvpe(words[0], [*words, "-m", sys.modules["__main__"].__spec__.name, *sys.argv[1:]], {**os.environ, "PRETRAIN_LAUNCHED": "1"})
+    environment = {"OMP_NUM_THREADS": "1", **os.environ, "PRETRAIN_LAUNCHED": "1"}
+    os.execvpe(words[0], [*words, "-m", sys.modules["__main__"].__spec__.name, *sys.argv[1:]], environment)
