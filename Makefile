@@ -3,12 +3,12 @@ PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 INSTALLED := .venv/installed-from-lock
 
-.PHONY: repro test lint tables mutants bench soak clean
+.PHONY: repro test lint tables sweep sweeps mutants bench soak clean
 
 repro: $(INSTALLED)
 	python docs/mend.py
 	dvc repro
-	python docs/tables.py show
+	python -m docs.tables show
 
 test: $(INSTALLED)
 	ruff check .
@@ -18,7 +18,15 @@ lint: $(INSTALLED)
 	ruff check .
 
 tables: $(INSTALLED)
-	python docs/tables.py write
+	python -m docs.tables write
+
+# docs/sweeps.md: one setting varied; NAME is temperature, jitter, crop, grayscale, momentum, queue or head
+NAME ?= temperature
+sweep: $(INSTALLED)
+	python -m docs.sweeps $(NAME)
+
+sweeps: $(INSTALLED)
+	python -m docs.sweeps
 
 # each loss broken on purpose: a test must fail for it
 mutants: $(INSTALLED)

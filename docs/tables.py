@@ -5,10 +5,8 @@ import json
 import re
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from docs.clone import ROOT, clone
 
 # name: (title, settings of `dvc exp run`)
 EXPERIMENTS = {
@@ -82,18 +80,13 @@ def show():
 
 
 def run_experiments():
-    """{name: {path: text of a metric}}, each experiment run in a clone that shares DVC's cache and the saved trainings with this project."""
+    """{name: {path: text of a metric}} of each experiment."""
     found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        clone = Path(folder) / "clone"
-        subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
-        (ROOT / ".resume").mkdir(exist_ok=True)
-        (clone / ".resume").symlink_to(ROOT / ".resume")
-        subprocess.run(["dvc", "cache", "dir", "--local", str(ROOT / ".dvc/cache")], cwd=clone, check=True)
+    with clone() as folder:
         for name, (_, settings) in EXPERIMENTS.items():
-            subprocess.run(["dvc", "exp", "run", *(word for setting in settings for word in ("-S", setting))], cwd=clone, check=True)
-            found[name] = {path: (clone / path).read_text(encoding="utf-8") for path in ("metrics/ledger.csv", "metrics/claims.json")}
-            subprocess.run(["git", "checkout", "-q", "."], cwd=clone, check=True)
+            subprocess.run(["dvc", "exp", "run", *(word for setting in settings for word in ("-S", setting))], cwd=folder, check=True)
+            found[name] = {path: (folder / path).read_text(encoding="utf-8") for path in ("metrics/ledger.csv", "metrics/claims.json")}
+            subprocess.run(["git", "checkout", "-q", "."], cwd=folder, check=True)
     return found
 
 
