@@ -38,6 +38,7 @@ def prepare(folder):
         run.get("pretrain", {}).pop("epochs", None)
     for name in [name for name in params["datasets"] if name != params["dataset"]]:
         del params["datasets"][name]
+    params["transfers"] = {name: transfer for name, transfer in params["transfers"].items() if transfer["to"] in params["datasets"]}
     dump_yaml(params, folder / "params.yaml")
     call("git", "init", "-q", "-b", "main", cwd=folder)
 
