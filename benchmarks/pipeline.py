@@ -10,7 +10,7 @@ import os
 import shlex
 from collections import defaultdict
 
-from benchmarks.common import publish
+from benchmarks.common import aims, publish
 from benchmarks.project import call, imports, project, spend
 
 CORES = len(os.sched_getaffinity(0))
@@ -43,11 +43,13 @@ def main(epochs):
     for line, seconds in first.stages.items():
         groups[module(line).split(".")[0]].append((seconds, imports_torch(module(line))))
     torch = sum(has for group in groups.values() for _, has in group)
-    aim = FACTOR * training / CORES + IMPORT * torch
     running = sum(seconds for group in groups.values() for seconds, _ in group)
-    lines = ["| | seconds | aim |", "| --- | --- | --- |", f"| `dvc repro` from nothing | {first.seconds:,.0f} | {aim:,.0f} |",
-             f"| `dvc repro`, nothing to do | {again.seconds:.1f} | {IDLE:.1f} |", f"| `dvc exp run -S temperature=0.1` | {changed.seconds:,.0f} | |", "",
-             f"The aim: {FACTOR} times {training:,.0f} processor seconds of training on {CORES} cores, and {IMPORT} s for each of {torch} stages with torch. "
+    lines = ["| | seconds |", "| --- | --- |", f"| `dvc repro` from nothing | {first.seconds:,.0f} |", f"| `dvc repro`, nothing to do | {again.seconds:.1f} |",
+             f"| `dvc exp run -S temperature=0.1` | {changed.seconds:,.0f} |", "",
+             aims(("seconds from nothing", first.seconds, "at most", FACTOR * training / CORES + IMPORT * torch),
+                  ("seconds with nothing to do", again.seconds, "at most", IDLE)),
+             "", f"The first aim: {FACTOR} times {training:,.0f} processor seconds of training on {CORES} cores, and {IMPORT} s for each of {torch} stages "
+             "that import torch. "
              f"Stages ran for {running:,.0f} s, dvc itself took the other {first.seconds - running:,.0f}:", "",
              "| stages | number | seconds | import torch |", "| --- | --- | --- | --- |"]
     for name, group in sorted(groups.items(), key=lambda item: -sum(seconds for seconds, _ in item[1])):
