@@ -3,7 +3,7 @@ PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 INSTALLED := .venv/installed-from-lock
 
-.PHONY: repro test lint tables sweep sweeps mutants bench soak clean
+.PHONY: repro test lint tables sweep sweeps mutants bench bench-long soak clean
 
 repro: $(INSTALLED)
 	python docs/mend.py
@@ -41,6 +41,13 @@ bench: .venv/installed-peers
 	python -m benchmarks.pretrain resnet
 	python -m benchmarks.extract
 	python -m benchmarks.knn
+
+# those that take an hour together, and 6 GB of disk
+bench-long: .venv/installed-peers
+	python -m benchmarks.pipeline
+	python -m benchmarks.growth
+	python -m benchmarks.candidates
+	python -m benchmarks.memory
 
 soak: $(INSTALLED)
 	python benchmarks/soak.py --kills 50 --minutes 60

@@ -50,6 +50,18 @@ def ratio(rates, over, under):
     return statistics.median(a / b for a, b in zip(rates[over], rates[under], strict=True))
 
 
+def aims(*rows):
+    """Markdown: rows of (what, value, "at least" or "at most", aim) as a list that says whether, and by how much, each is missed."""
+    def told(number):
+        return f"{number:,.0f}" if number >= 100 else f"{number:.2f}"
+
+    lines = []
+    for what, value, sense, aim in rows:
+        short = aim - value if sense == "at least" else value - aim
+        lines.append(f"- {what}: {told(value)}, aim {sense} {told(aim)}: " + (f"**missed by {told(short)}**" if short > 0 else "reached"))
+    return "\n".join(lines)
+
+
 def publish(title, text):
     """Put a section into results.md, in place of the one of that title."""
     print(f"\n## {title}\n\n{text}\n", flush=True)

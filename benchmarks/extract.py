@@ -4,7 +4,7 @@ import os
 import numpy as np
 import torch
 
-from benchmarks.common import RESNET, SMALL, in_turn, publish, table, together
+from benchmarks.common import RESNET, SMALL, aims, in_turn, publish, ratio, table, together
 from stages.lib.encoder import apply, start
 
 CORES = len(os.sched_getaffinity(0))
@@ -26,7 +26,8 @@ def compare(title, encoder, side, count, batch, rounds):
         return count
 
     rates = in_turn({"ours": lambda: together(ours, CORES), "bare forward pass": lambda: together(bare, CORES)}, rounds)
-    publish(title, table(rates, "bare forward pass", "images/s"))
+    share = ratio(rates, "ours", "bare forward pass")
+    publish(title, table(rates, "bare forward pass", "images/s") + "\n\n" + aims(("of the bare forward pass", share, "at least", 0.9)))
 
 
 if __name__ == "__main__":
