@@ -3,7 +3,7 @@ PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 INSTALLED := .venv/installed-from-lock
 
-.PHONY: repro test lint tables sweep sweeps mutants bench bench-long soak clean
+.PHONY: repro test lint tables sweep sweeps commands mutants bench bench-long soak clean
 
 repro: $(INSTALLED)
 	python docs/mend.py
@@ -27,6 +27,10 @@ sweep: $(INSTALLED)
 
 sweeps: $(INSTALLED)
 	python -m docs.sweeps
+
+# every command of the README and docs/, at small size
+commands: $(INSTALLED)
+	python -m docs.commands
 
 # each loss broken on purpose: a test must fail for it
 mutants: $(INSTALLED)

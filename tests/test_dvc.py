@@ -91,6 +91,11 @@ def test_a_stage_needs_only_its_deps_writes_only_its_outs_and_writes_the_same_by
             assert written == declared, name
 
 
+def test_the_reference_encoder_is_what_simclr_swap_trains():
+    artifact = Repo(str(ROOT)).artifacts.read()["dvc.yaml"]["reference-encoder"]
+    assert artifact.type == "model" and artifact.path in paths(stages()["pretrain@simclr_swap"].outs, ROOT)
+
+
 def files(folder):
     return {path.relative_to(folder).as_posix(): hashlib.md5(path.read_bytes()).hexdigest() for path in sorted(folder.rglob("*"))
             if path.is_file() and not {".git", ".dvc", ".resume"} & set(path.parts) and path.name != ".gitignore"}
