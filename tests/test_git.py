@@ -1,8 +1,13 @@
 """What a DVC user does in git: experiments, branches and their difference."""
+import copy
 import json
 import shlex
+import time
 
-from conftest import ROOT, call
+import numpy as np
+import psutil
+from conftest import ROOT, call, dump_yaml, load_yaml, yaml
+from PIL import Image
 
 from docs.commands import commands
 
@@ -42,3 +47,38 @@ def test_plots_in_rows_and_columns_name_the_order_of_both():
     for path in (ROOT / ".dvc/plots").glob("*.json"):
         facet = json.loads(path.read_text(encoding="utf-8"))["facet"]
         assert "row" not in facet or facet["row"]["sort"] == facet["column"]["sort"] == {"field": "place", "op": "min"}, path
+
+
+def test_experiments_in_other_folders_and_two_at_once_from_the_queue_find_images_that_only_dvc_tracks(clone):
+    """Experiments 7 (--temp), 8 and 9 (the queue, two workers) each split the same pictures by a seed of their own."""
+    generator = np.random.default_rng(0)
+    for number in range(40):
+        path = clone / f"data/raw/pics/{'ab'[number % 2]}/{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(generator.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(path)
+    params = load_yaml(clone / "params.yaml")
+    entry = copy.deepcopy(load_yaml(ROOT / "params.yaml")["datasets"]["example"])
+    params["datasets"]["pics"] = {**entry, "raw": "data/raw/pics", "second_factor": "none", "images": {**entry["images"], "near": "none"}}
+    dump_yaml(params, clone / "params.yaml")
+    call("dvc", "add", "data/raw/pics", cwd=clone)
+    call("git", "add", "-A", cwd=clone)
+    call("git", "commit", "-qm", "pictures", cwd=clone)
+    assert call("git", "check-ignore", "data/raw/pics", cwd=clone).stdout == "data/raw/pics\n"
+
+    call("dvc", "exp", "run", "--temp", "-S", "datasets.pics.split.seed=7", "split@pics", cwd=clone)
+    call("dvc", "exp", "run", "--queue", "-S", "datasets.pics.split.seed=8,9", "split@pics", cwd=clone)
+    call("dvc", "queue", "start", "-j", "2", cwd=clone)
+    for _ in range(100):
+        status = call("dvc", "queue", "status", cwd=clone).stdout
+        if status.count("Success") == 2 and "0 active" in status or "Failed" in status:
+            break
+        time.sleep(1)
+    assert status.count("Success") == 2, status
+    refs = [ref for ref in call("git", "for-each-ref", "refs/exps", "--format=%(refname)", cwd=clone).stdout.split() if ref.count("/") == 4]
+    splits = {}
+    for ref in refs:
+        found, lock = (yaml.load(call("git", "show", f"{ref}:{name}", cwd=clone).stdout) for name in ("params.yaml", "dvc.lock"))
+        splits[found["datasets"]["pics"]["split"]["seed"]] = lock["stages"]["split@pics"]["outs"][0]["md5"]
+    assert set(splits) == {7, 8, 9} and len(set(splits.values())) == 3
+    assert call("git", "status", "--porcelain", cwd=clone).stdout == ""  # the folder itself is as it was
+    assert [process.pid for process in psutil.process_iter(["cmdline"]) if str(clone) in " ".join(process.info["cmdline"] or [])] == []

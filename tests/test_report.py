@@ -269,11 +269,11 @@ def test_a_transfer_of_params_is_read_from_its_table_and_without_any_there_is_no
     params["transfers"] = {"away": {"run": "swap", "beside": "untrained", "to": "digits"}}
     Path(paths["params"]).write_text(json.dumps(params), encoding="utf-8")
     row = {"transfer": "away", "run": "swap", "trained_on": "toys", "dataset": "digits", "space": "h", "factor": "digit", "probe": "knn", "mean": 0.5,
-           "low": 0.4, "high": 0.6, "n": 9, "seeds": 2, "chance": 0.1, "untrained": 0.375, "gain": 0.125, "gain_low": 0.1, "gain_high": 0.15}
+           "low": 0.4, "high": 1.02, "n": 9, "seeds": 2, "chance": 0.1, "untrained": 0.375, "gain": 0.125, "gain_low": 0.1, "gain_high": 0.15}
     write_table(tmp_path / "transfer/away.csv", [row], list(row))
     main(**paths)
     panel = Path(paths["html"]).read_text(encoding="utf-8").split('<section id="transfers"')[1].split("</section>")[0]
-    assert "+0.125" in panel and "[+0.100, +0.150]" in panel and "<b>50</b> <small>40–60</small>" in panel and f"<code>{paths['transfers']}/" in panel
+    assert "+0.125" in panel and "[+0.100, +0.150]" in panel and "<b>50</b> <small>40–100</small>" in panel and f"<code>{paths['transfers']}/" in panel
 
 
 def test_a_reason_that_the_judge_gives_is_said_in_both_languages_with_what_it_names(tmp_path):

@@ -118,4 +118,6 @@ def transfers(given):
     """A run's encoder read out on another data set beside the untrained one: kNN and linear, gain with its interval."""
     lines = [{**row, **{key: number(row[key]) for key in ("mean", "low", "high", "chance", "untrained", "gain", "gain_low", "gain_high")}}
              for rows in given["transfers"].values() for row in rows if row["space"] == "h"]
+    for line in lines:  # as in the ledger, an interval of an accuracy ends at 0 and 1
+        line |= {key: None if line[key] is None else min(1.0, max(0.0, line[key])) for key in ("low", "high")}
     return {"lines": lines} if lines else None
