@@ -7,7 +7,6 @@ imports torch is allowed 3.5 s for that.
 """
 import argparse
 import os
-import shlex
 from collections import defaultdict
 
 from benchmarks.common import aims, publish
@@ -19,7 +18,7 @@ IMPORT, FACTOR, IDLE = 3.5, 2.5, 4.0  # seconds a stage with torch, times the tr
 
 def module(line):
     """The name of a stage, without `stages.`, from its command line."""
-    words = shlex.split(line)
+    words = line.split()
     return words[words.index("-m") + 1].removeprefix("stages.")
 
 
