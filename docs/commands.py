@@ -3,6 +3,7 @@
 python -m docs.commands [PAGE ...]; without a page all of them. Commands are the lines of blocks marked `sh` and code in the text that
 begins with a tool; one that occurs again is not run again. ELSEWHERE holds those that are not run here, with the reason.
 """
+import logging
 import os
 import re
 import subprocess
@@ -102,6 +103,9 @@ def edit(path):
 def run_all(pages, folder):
     """[(page, command, seconds, exit code)], None for those that run elsewhere; what a command prints is kept, and shown if it fails."""
     project, results = small_clone(folder), []
+    if "README.md" not in pages:
+        told("make", "repro", cwd=project)  # else the README's own
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # else it tells every request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     address = "http://{}:{}".format(*server.get_host_and_port())
