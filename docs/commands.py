@@ -3,6 +3,7 @@
 python -m docs.commands [PAGE ...]; without a page all of them. Commands are the lines of blocks marked `sh` and code in the text that
 begins with a tool; one that occurs again is not run again. ELSEWHERE holds those that are not run here, with the reason.
 """
+import logging
 import os
 import re
 import subprocess
@@ -18,8 +19,8 @@ from moto.server import ThreadedMotoServer
 from docs.clone import ROOT, told
 
 PAGES = ["README.md", "README.zh-CN.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in ROOT.glob("docs/*.md")), "benchmarks/README.md"]
-# code in the text counts as a command if it has so many words; `dvc push` alone is the name of one
-TOOLS = {"make": 2, "python": 2, "ruff": 2, "torchrun": 2, "dvc": 3, "git": 3, "gto": 3, "pip": 3}
+TOOLS = ("make", "python", "ruff", "dvc", "git", "gto", "pip")
+NAME = r"(git|gto|pip|dvc( exp| queue| metrics| plots| params| remote| artifacts)?) \S+"  # code in the text that only names a command, such as `dvc push`
 SMALL = ["replicates=2", "pretrain.epochs=1", "watch=20", "extract.transformed=20", "probe.C=[0.1,1]", "probe.episodes=2", "probe.shots=[1]",
          "finetune.steps=2", "finetune.lr=[0.001]", "explain.step=5",
          *(f"~runs.{run}" for run in ("moco_keep", "vicreg_swap", "invariance_alone", "supcon", "supcon_clusters"))]
@@ -27,6 +28,7 @@ SMALL = ["replicates=2", "pretrain.epochs=1", "watch=20", "extract.transformed=2
 SWEEP = "as `make sweep`, which is run here, with another name; tests/test_sweeps.py has each of its settings checked by the plan stage"
 LONG = "an hour or more; it is run by hand before its page of results is changed"
 ELSEWHERE = {
+    "make commands": "this",
     "make test": "runs the tests; .ci/run runs it",
     "make tables": "half an hour at full size, and it writes docs/tables.md",
     "dvc exp run -S replicates=10": "`make tables` runs it",
@@ -40,6 +42,7 @@ ELSEWHERE = {
     "make soak": LONG,
     "python benchmarks/soak.py --kills 50": LONG,
     "dvc remote modify --local store profile my-profile": "needs an account at Amazon",
+    'HOSTS="first second" MASTER=first PRETRAIN_LAUNCHER=./launch.sh dvc exp run -S pretrain.processes=8': "needs two machines",
 }
 # what stands for a thing that only the reader has: {words of a command: what takes their place}
 INSTEAD = {
@@ -52,14 +55,15 @@ INSTEAD = {
 
 
 def commands(text):
-    """The commands of a page, in order; those with a placeholder (`<name>`, `...`) are no commands."""
+    """The commands of a page, in order. A block that begins with `#!` is a file, and what has a placeholder (`<name>`, `...`) is no command."""
     found = []
     for place, part in enumerate(re.split(r"^```(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)):
         if place % 2:
             language, _, body = part.partition("\n")
-            found += body.splitlines() if language.strip() == "sh" else []
+            found += body.splitlines() if language.strip() == "sh" and not body.startswith("#!") else []
         else:
-            found += [code for code in re.findall(r"`([^`]+)`", part) if len(code.split()) >= TOOLS.get(code.split()[0], 99)]
+            codes = [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", part)]
+            found += [code for code in codes if code.startswith(tuple(f"{tool} " for tool in TOOLS)) and not re.fullmatch(NAME, code)]
     cut = [" ".join(re.split(r"\s#\s", f" {line}")[0].split()) for line in found]
     return [line for line in cut if line and "..." not in line and not re.search(r"<\w+>", line)]
 
@@ -83,6 +87,7 @@ def small_clone(folder):
     told("git", "commit", "-qam", "Small", cwd=project)
     told("git", "clone", "-q", "--bare", str(project), str(hub), cwd=folder)
     told("git", "remote", "set-url", "origin", str(hub), cwd=project)
+    told("git", "push", "-qu", "origin", "main", cwd=project)
     if (ROOT / ".venv").exists():
         (project / ".venv").symlink_to((ROOT / ".venv").resolve())
         os.utime(project / "requirements.lock", (0, 0))  # older than the environment: nothing is to be installed
@@ -98,16 +103,22 @@ def edit(path):
 def run_all(pages, folder):
     """[(page, command, seconds, exit code)], None for those that run elsewhere; what a command prints is kept, and shown if it fails."""
     project, results = small_clone(folder), []
+    if "README.md" not in pages:
+        told("make", "repro", cwd=project)  # else the README's own
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # else it tells every request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     address = "http://{}:{}".format(*server.get_host_and_port())
     os.environ |= {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_DEFAULT_REGION": "us-east-1", "PAGER": "cat"}
     boto3.client("s3", endpoint_url=address).create_bucket(Bucket="my-bucket")
+    exported = {}  # {page: lines}: what a page exports holds for the rest of it
     for page, command in all_commands(pages):
         if command in ELSEWHERE:
             results.append((page, command, None, None))
             continue
-        line = command
+        line = "\n".join([*exported.get(page, []), command])
+        if command.startswith("export "):
+            exported.setdefault(page, []).append(command)
         for words, other in INSTEAD.items():
             line = line.replace(words, other.format(folder=folder, server=address))
         print(f"{page}: {command}", flush=True)
@@ -117,6 +128,7 @@ def run_all(pages, folder):
         if done.returncode:
             print(f"{done.stdout[-3000:]}\nended with {done.returncode}", flush=True)
     server.stop()
+    subprocess.run(["dvc", "queue", "stop", "--kill"], cwd=project)
     return results
 
 
