@@ -129,7 +129,7 @@ def headline(rows, sweep):
             size, words = finding([row for row in rows if (row["run"], row["factor"], row["space"]) == (run, factor, "h")])
             found.append((size, f"changes {factor} in h of {run} most: {words}"))
     size, words = max(found)
-    return f"{sweep.axis[0].upper()}{sweep.axis[1:]} {words if size else 'changes nothing in h that the intervals leave no doubt of'}"
+    return f"{sweep.axis[0].upper()}{sweep.axis[1:]} {words if size else 'makes no difference in h that is clear of its intervals'}"
 
 
 def draw(rows, sweep):

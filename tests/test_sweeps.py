@@ -50,7 +50,7 @@ def test_a_change_is_told_only_where_the_intervals_of_the_extremes_lie_apart():
 def test_the_title_names_the_largest_change_in_h_or_says_that_there_is_none():
     sweep = SWEEPS["grayscale"]
     assert headline(rows({0: 0.9, 1: 0.6}), sweep) == "Probability of a gray view changes shape in h of simclr_keep most: 0.90 at 0, 0.60 at 1"
-    assert headline(rows({0: 0.9, 1: 0.85}), sweep) == "Probability of a gray view changes nothing in h that the intervals leave no doubt of"
+    assert headline(rows({0: 0.9, 1: 0.85}), sweep) == "Probability of a gray view makes no difference in h that is clear of its intervals"
 
 
 def test_chance_untrained_and_every_interval_are_drawn_where_the_numbers_say():
