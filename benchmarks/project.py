@@ -1,6 +1,7 @@
 """A clone of the project with other parameters, and what a command in it costs: seconds, anonymous memory, processor seconds of workers."""
 import contextlib
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -48,11 +49,11 @@ class Spent:
 
 
 def spend(command, folder):
-    """Run a shell command in a clone: what it Spent. Raises RuntimeError with what it said, if it fails."""
+    """Run a command in a clone: what it Spent. Raises RuntimeError with what it said, if it fails."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "DVC_NO_ANALYTICS": "1"}
     with tempfile.TemporaryFile("w+") as said:
         spent, workers, seen, started = Spent(0), {}, {}, time.monotonic()
-        process = subprocess.Popen(command, shell=True, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(shlex.split(command), cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
         while process.poll() is None:
             look(process.pid, spent, workers, seen)
             time.sleep(EVERY)

@@ -1,6 +1,7 @@
 """Two processes train what one trains: losses, gradients, curves, weights; one of them writes and speaks, and none is left behind."""
 import multiprocessing
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -237,7 +238,7 @@ def test_a_stage_becomes_its_launcher_and_when_that_is_killed_no_process_is_left
     """The stage's own command under torchrun, until the first epochs are saved."""
     paths = write_inputs(tmp_path, "simclr", pretrain={"processes": 2, "epochs": 10**6})
     command = [sys.executable, "-m", "stages.pretrain.simclr", *(word for name, path in paths.items() for word in ("--" + name, path))]
-    environment = {**os.environ, "PRETRAIN_LAUNCHER": f"{sys.executable} -m torch.distributed.run --nproc-per-node 2"}
+    environment = {**os.environ, "PRETRAIN_LAUNCHER": f"{shlex.quote(sys.executable)} -m torch.distributed.run --nproc-per-node 2"}
     launcher = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
     while not list((tmp_path / "resume").glob("*.safetensors")):
         assert launcher.poll() is None
