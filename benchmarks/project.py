@@ -68,16 +68,19 @@ def spend(command, folder):
 
 
 def look(pid, spent, workers, seen):
-    """One look at a process and all that come from it. A worker is a fork: it has the command line of its parent."""
+    """One look at a process and all that come from it. A stage is what `python -m stages.` runs; a worker is its fork, with its command line."""
     lines, anonymous = {}, [0]
     with contextlib.suppress(psutil.Error):
         for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
             with contextlib.suppress(psutil.Error, OSError):
-                line = lines[process.pid] = " ".join(process.cmdline())
+                words = process.cmdline()
+                line = lines[process.pid] = " ".join(words)
                 anonymous.append(anonymous_memory(process.pid))
+                if words[1:2] != ["-m"] or not words[2].startswith("stages."):
+                    continue
                 if lines.get(process.ppid()) == line:
                     workers[line, process.pid, process.create_time()] = sum(process.cpu_times()[:2])
-                elif " -m stages." in line and not line.startswith("/bin/sh"):
+                else:
                     seen[line] = [seen.get(line, [time.monotonic()])[0], time.monotonic()]
     spent.together, spent.alone = max(spent.together, sum(anonymous)), max(spent.alone, *anonymous)
 
