@@ -50,7 +50,8 @@ class Spent:
 
 def spend(command, folder):
     """Run a command in a clone: what it Spent. Raises RuntimeError with what it said, if it fails."""
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "DVC_NO_ANALYTICS": "1"}
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "DVC_NO_ANALYTICS": "1",
+                   **{f"GIT_{role}_{what}": "b@example.org" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}}
     with tempfile.TemporaryFile("w+") as said:
         spent, workers, seen, started = Spent(0), {}, {}, time.monotonic()
         process = subprocess.Popen(shlex.split(command), cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
