@@ -22,7 +22,7 @@ PAGES = ["README.md", "README.zh-CN.md", "CONTRIBUTING.md", *sorted(f"docs/{path
 TOOLS = ("make", "python", "ruff", "dvc", "git", "gto", "pip")
 NAME = r"(git|gto|pip|dvc( exp| queue| metrics| plots| params| remote| artifacts)?) \S+"  # code in the text that only names a command, such as `dvc push`
 SMALL = ["replicates=2", "pretrain.epochs=1", "watch=20", "extract.transformed=20", "probe.C=[0.1,1]", "probe.episodes=2", "probe.shots=[1]",
-         "finetune.steps=2", "finetune.lr=[0.001]", "explain.step=5",
+         "pretrain.batch_size=40", "finetune.steps=2", "finetune.lr=[0.001]", "explain.step=5",
          *(f"~runs.{run}" for run in ("moco_keep", "vicreg_swap", "invariance_alone", "supcon", "supcon_clusters"))]
 
 SWEEP = "as `make sweep`, which is run here, with another name; tests/test_sweeps.py has each of its settings checked by the plan stage"
