@@ -9,6 +9,7 @@ peers load with a process for each core.
 """
 import argparse
 import os
+from itertools import count, islice
 
 import kornia.augmentation as K
 import numpy as np
@@ -23,7 +24,7 @@ from benchmarks.common import RESNET, SMALL, aims, in_turn, publish, ratio, tabl
 from stages.lib.adamw import AdamW
 from stages.lib.encoder import start
 from stages.lib.infonce import nt_xent
-from stages.lib.views import pair_of_views
+from stages.lib.loop import Source, TrainImages, batches
 
 POLICY = {"crop": {"scale": [0.6, 1], "ratio": [0.75, 1.3333]}, "flip": 0.5,
           "jitter": {"probability": 0.8, "brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1},
@@ -33,19 +34,21 @@ CORES = len(os.sched_getaffinity(0))
 
 
 class Ours:
+    """The batches of the stage's own loop, of images in memory."""
+
     def __init__(self, images, batch):
         self.images, self.batch = torch.from_numpy(images), batch
 
-    def rows(self, steps, device):
-        """Batches of (ids, images) on the device."""
-        images = self.images.to(device)
-        for step in range(steps):
-            ids = (torch.arange(self.batch, device=device) + step * self.batch) % len(images)
-            yield ids, images[ids]
-
     def views(self, steps, seed, device):
-        for step, (ids, images) in enumerate(self.rows(steps, device)):
-            yield pair_of_views(images, ids, POLICY, seed, step)
+        train = Images(self.images)
+        source = Source(train, {"views": POLICY, "pretrain": {"block": len(train)}}, seed, torch.device(device))
+        parts = batches(len(train), self.batch, 1)
+        return islice((views for epoch in count(1) for _, views in source.batches(epoch, parts)), steps)
+
+
+class Images(TrainImages):
+    def __init__(self, images):
+        self.images, self.ids, self.relation = images.numpy(), np.arange(len(images)), np.arange(len(images))
 
 
 class Beforehand(Ours):
@@ -68,8 +71,9 @@ class Kornia(Ours):
 
     @torch.no_grad()
     def views(self, steps, seed, device):
-        for _, images in self.rows(steps, device):
-            images = images.float() / 255
+        whole = self.images.to(device)
+        for step in range(steps):
+            images = whole[(torch.arange(self.batch, device=device) + step * self.batch) % len(whole)].float() / 255
             yield self.augment(torch.cat([images, images]))
 
 
@@ -113,12 +117,12 @@ def our_loss(z):
 
 def contestant(make, encoder, side, batch, steps, loss, device):
     def work(seed):
-        network = start(encoder, side, seed).to(device)
+        network = start(encoder, side, seed).to(device, memory_format=torch.channels_last)
         network.bfloat16 = device == "cuda"
         optimizer = AdamW(network.parameters(), lr=0.002, weight_decay=0.0, fused=True)
         for views in make.views(steps, seed, device):
             value = loss(network(views)[1])
-            optimizer.zero_grad()
+            network.zero_grad()
             value.backward()
             optimizer.step()
         value.item()  # waits for the device
@@ -127,7 +131,7 @@ def contestant(make, encoder, side, batch, steps, loss, device):
 
 
 def compare(title, encoder, side, batch, steps, slow_steps, rounds, device, least):
-    images = np.random.default_rng(0).integers(0, 256, (max(600, batch), 3, side, side), dtype=np.uint8)
+    images = np.random.default_rng(0).integers(0, 256, (10 * batch, 3, side, side), dtype=np.uint8)
     their_loss = NTXentLoss(temperature=0.2)
     makers = {"ours": (Ours(images, batch), our_loss, steps), "views made beforehand": (Beforehand(images, batch), our_loss, steps),
               "kornia, batched": (Kornia(images, batch), our_loss, steps)}
@@ -135,7 +139,7 @@ def compare(title, encoder, side, batch, steps, slow_steps, rounds, device, leas
         end = f", {workers} workers"
         makers["lightly" + end] = (PerSample(images, batch, lightly(side), True, workers), lambda z: their_loss(*z.chunk(2)), slow_steps)
         makers["torchvision" + end] = (PerSample(images, batch, torchvision(side), False, workers), our_loss, slow_steps)
-    rates = in_turn({name: contestant(make, encoder, side, batch, count, loss, device) for name, (make, loss, count) in makers.items()}, rounds)
+    rates = in_turn({name: contestant(make, encoder, side, batch, some, loss, device) for name, (make, loss, some) in makers.items()}, rounds)
     best = {peer: min(ratio(rates, "ours", name) for name in rates if name.startswith(peer)) for peer in ("lightly", "torchvision", "kornia")}
     limit = ratio(rates, "ours", "views made beforehand")
     aimed = [*((f"times {peer}", best[peer], "at least", least[peer]) for peer in best), ("of the limit", limit, "at least", least["limit"])]

@@ -13,8 +13,9 @@ from stages.lib.adamw import AdamW
 from stages.lib.checks import load_factors, load_images, load_split
 from stages.lib.encoder import load_network
 from stages.lib.factors import classes_of
-from stages.lib.stage import Refused, run
+from stages.lib.stage import run
 from stages.lib.tables import TIDY, read_params, replacing, write_table
+from stages.lib.together import take_gpu
 from stages.lib.workers import over_seeds, tick
 
 
@@ -67,8 +68,8 @@ def main(params, dataset, images, factors, split, run_name, models, table, corre
     seeds = [first + replicate for replicate in range(replicates)]
 
     def work(seed):
-        if device == "cuda" and not torch.cuda.is_available():  # asked here: a process that has asked for CUDA cannot be forked
-            raise Refused("device: cuda was asked for, but PyTorch finds no CUDA device here; allowed here: cpu")
+        if device == "cuda":
+            take_gpu(seed - first)
         source, targets = torch.from_numpy(np.array(pixels)), torch.from_numpy(labels)
         rows = labeled(parts["train"], labels, settings["labels"], seed)
         best = None

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import ROOT, call, load_yaml
+from conftest import ROOT, call
 from mend import mend
 from test_dvc import files, paths, stages
 
@@ -177,8 +177,7 @@ def test_on_a_full_disk_a_stage_ends_in_one_line_and_works_when_there_is_room(st
     errors = [line for line in failed.stderr.splitlines() if line.startswith("error: ")]
     assert failed.returncode == 1 and len(errors) == 1 and str(full) in errors[0] and "No space left" in errors[0] and "free some space" in errors[0]
     assert "Traceback" not in failed.stderr and (full / "earlier").read_text() == "result"
-    halves = {path.parent.name for path in full.rglob(".*.partial")}  # of the workers of other seeds, which the first failure ended
-    assert len(halves) < load_yaml(toy / "params.yaml")["replicates"] and errors[0].split(str(full))[1].split("/")[-2] not in halves
+    assert not list(full.rglob(".*.partial"))  # none of the other seeds' either, whose workers the first failure ended
     (full / "ballast").unlink()
     assert call(*command, cwd=toy).returncode == 0
 

@@ -40,9 +40,9 @@ def small(layers, norm, width, side):
     """3x3 convolutions with ReLU, `layers` giving (channels, stride) of each, then a linear layer to h with ReLU."""
     parts, inputs = [], 3
     for outputs, stride in layers:
-        parts += [nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1), *normalization(norm, outputs), nn.ReLU()]
+        parts += [nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1), *normalization(norm, outputs), nn.ReLU(inplace=True)]
         inputs, side = outputs, -(-side // stride)
-    return nn.Sequential(*parts, nn.Flatten(), nn.Linear(inputs * side * side, width), nn.ReLU())
+    return nn.Sequential(*parts, nn.Flatten(), nn.Linear(inputs * side * side, width), nn.ReLU(inplace=True))
 
 
 def resnet(name, norm, side):
@@ -75,7 +75,7 @@ def head(kind, inputs, hidden, outputs):
         return nn.Identity()
     if kind == "linear":
         return nn.Linear(inputs, outputs)
-    return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
+    return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(inplace=True), nn.Linear(hidden, outputs))
 
 
 def start(recipe, side, seed):

@@ -123,6 +123,7 @@ class TrainImages:
 
 
 PIECE = 4096  # images that are in memory at once on their way to a device
+FLOATS = 2**19  # of views that are made at once: they stay in a core's cache
 STRETCHES = 64  # of neighbors in a block: enough for a block to be a sample of the whole file, however that is sorted
 
 
@@ -157,6 +158,21 @@ class Source:
     def views(self, ids, epoch):
         """The two views of images `ids` [B] in an epoch, concatenated, [2B, 3, S, S]."""
         return pair_of_views(self.images(ids), ids, self.policy, self.seed, epoch)
+
+    def batches(self, epoch, parts):
+        """For each slice of `parts` of the epoch's order: (ids int64 [B] of that batch, the two views of this process's share of it).
+
+        The views of several small batches are made at once: an operation on few pixels costs its call, not its arithmetic.
+        """
+        order = self.order(epoch)
+        batches = [order[part].sort().values for part in parts]
+        mine = [ids[share(len(ids))] for ids in batches]
+        at_once = max(1, FLOATS // (2 * len(mine[0]) * self.train.images[0].size))
+        for first in range(0, len(batches), at_once):
+            group = slice(first, first + at_once)
+            views = self.views(torch.cat(mine[group]), epoch).unflatten(0, (2, -1))
+            for ids, pair in zip(batches[group], views.split([len(ids) for ids in mine[group]], dim=1), strict=True):
+                yield ids, pair.flatten(0, 1)
 
     def view(self, ids, epoch, number):
         """The first (0) or second (1) of these views alone, [B, 3, S, S]."""
@@ -202,7 +218,7 @@ def train_one(objective, recipe, train, seed, saved):
     """
     settings = recipe.get("pretrain")
     device = torch.device(recipe["device"])
-    network = start(recipe["encoder"], train.images.shape[-1], seed).to(device)
+    network = start(recipe["encoder"], train.images.shape[-1], seed).to(device, memory_format=torch.channels_last)
     network.bfloat16 = device.type == "cuda"
     watched = train.batch(train.ids[: recipe["watch"]]).to(device).float() / 255
     curve = [{"seed": seed, "epoch": 0, "loss": None, "reference": None, **health(network, watched)}]
@@ -220,20 +236,18 @@ def train_one(objective, recipe, train, seed, saved):
     step = done * len(slices)
     tick(step, seed=seed)
     for epoch in range(done + 1, settings["epochs"] + 1):
-        order = learner.source.order(epoch)
         network.train()
         logs = []
-        for part in slices:
+        for ids, views in learner.source.batches(epoch, slices):
             lr = learning_rate(settings, step, total)
             for group in optimizer.param_groups:
                 group["lr"] = lr
-            ids = order[part].sort().values
-            loss, z, further = learner(learner.source.views(ids[share(len(ids))], epoch), ids)
+            loss, z, further = learner(views, ids)
             value = loss.item()
             if not math.isfinite(value):
                 raise Refused(f"the loss became {value} at seed {seed}, epoch {epoch}, step {step + 1}, lr {lr:g}; "
                               "no weights were written. Lower pretrain.lr, raise temperature, or look at the images")
-            optimizer.zero_grad()
+            learner.zero_grad()
             loss.backward()
             average(learner.parameters())
             optimizer.step()

@@ -36,6 +36,11 @@ def setting(recipe, images):
             "libraries": [torch.__version__, np.__version__]}
 
 
+def laid_out_as(parameter, moment):
+    """A moment in the memory layout of its parameter, as the optimizer makes it: a fused step reads both in the order of memory."""
+    return torch.empty_like(parameter).copy_(moment) if moment.shape == parameter.shape else moment
+
+
 class Saved:
     """The states of the training of one seed in a folder, <key>-<epoch>-<hash of the file>.safetensors.
 
@@ -74,11 +79,11 @@ class Saved:
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         tensors = load(content)
         learner.load_state_dict({name[2:]: tensor for name, tensor in tensors.items() if name.startswith("l.")})
-        state = {}
+        parameters, state = [parameter for group in optimizer.param_groups for parameter in group["params"]], {}
         for name in tensors:
             if name.startswith("o."):
                 _, row, moment = name.split(".")
-                state.setdefault(int(row), {})[moment] = tensors[name]
+                state.setdefault(int(row), {})[moment] = laid_out_as(parameters[int(row)], tensors[name])
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
         return json.loads(header["__metadata__"]["told"])
 

@@ -19,7 +19,7 @@ _work = None  # inherited by the forked workers: a closure cannot be sent to the
 
 
 def over_seeds(work, seeds, steps, label):
-    """[work(seed) for seed in seeds], at most one process per core at a time; a bar over `steps` steps per seed on a terminal.
+    """[work(seed) for seed in seeds], in about one process per core; a bar over `steps` steps per seed on a terminal.
 
     The first exception of a worker is raised here and ends the others. Fork before the first tensor operation.
     """
@@ -30,7 +30,7 @@ def over_seeds(work, seeds, steps, label):
     queue = None if bar.disable else context.SimpleQueue()
     listener = threading.Thread(target=_listen, args=(queue, bar), daemon=True)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    processes = min(len(seeds), cores)
+    processes = min(len(seeds), cores + len(seeds) % cores)  # those left over share the cores from the start: in a last round they would leave some idle
     sys.stdout.flush()
     with ProcessPoolExecutor(processes, context, _start, (queue, os.getpid())) as pool:
         try:
@@ -63,7 +63,10 @@ def in_turn(work, seeds, steps, label, silent):
 
 
 def _call(seed):
-    return _work(seed)
+    try:
+        return _work(seed)
+    except SystemExit:  # ended by the parent: what was half written is gone by now, and no other seed is to be begun
+        os._exit(1)
 
 
 def tick(steps=1, **shown):
@@ -76,6 +79,7 @@ def _start(queue, parent):
     global _progress
     _progress = queue
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent ends its workers
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so ended, a worker takes back the file that it is writing
     die_with_parent()
     if os.getppid() != parent:  # it died before that
         os._exit(1)

@@ -1,0 +1,67 @@
+"""What a worker leaves behind: nothing half, and its memory for its own next tensor."""
+import sys
+
+import pytest
+from conftest import ROOT, call
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="counts what Linux counts")
+
+SEEDS = """
+import os, sys, time
+from pathlib import Path
+from stages.lib.stage import Refused
+from stages.lib.tables import replacing
+from stages.lib.workers import over_seeds
+
+os.sched_getaffinity = lambda process: {0, 1}
+folder = Path(sys.argv[1])
+
+def work(seed):
+    (folder / f"begun-{seed}").touch()
+    if seed == 0:
+        while not (folder / ".1.partial").exists():
+            time.sleep(0.01)
+        raise Refused("the first seed failed")
+    with replacing(folder / str(seed)) as file:
+        file.write("half")
+        file.flush()
+        time.sleep(60)
+
+try:
+    over_seeds(work, range(6), 0, "seeds")
+except Refused as refusal:
+    print(refusal)
+"""
+
+
+def test_a_failing_seed_ends_the_others_which_leave_no_half_file(tmp_path):
+    """Of six seeds on two cores: 0 fails while 1 writes; its worker may begin 2 before it is ended, nobody begins 3."""
+    told = call(sys.executable, "-c", SEEDS, tmp_path, cwd=ROOT).stdout
+    assert told == "the first seed failed\n"
+    assert {path.name for path in tmp_path.iterdir()} - {"begun-2"} == {"begun-0", "begun-1"}
+
+
+FAULTS = """
+import resource, sys
+import numpy as np
+from stages.lib.workers import keep_freed_memory
+
+if sys.argv[1] == "keep":
+    keep_freed_memory()
+
+def faults(times):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(times):
+        [np.ones(2**17) for _ in range(12)]  # 12 MB, 3072 pages
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+faults(3)
+print(faults(20))
+"""
+
+
+@linux
+def test_memory_that_was_freed_is_used_again_without_asking_the_kernel_for_its_pages():
+    """Twenty times 12 MB are 61440 pages of 4 kB; kept, a handful."""
+    kept, given_back = (int(call(sys.executable, "-c", FAULTS, how, cwd=ROOT).stdout) for how in ("keep", "give"))
+    assert kept < 200 < 20000 < given_back
