@@ -14,11 +14,11 @@ import numpy as np
 
 from benchmarks.common import publish
 from benchmarks.project import commands, project, spend
-from stages.lib.tables import read_table
+from stages.lib.tables import read_json, read_table
 
 TRAIN, PARTS = 4608, {"val": 1152, "test": 1440}
 PANELS = {"ms": "processor time of a step, ms", "mb": "memory of a worker, MB", "shape": "shape, 5-NN on h", "color": "color, 5-NN on h"}
-STYLE = {"simclr": ("#0072b2", "o", "SimCLR, batch of C/2 + 1"), "moco": ("#d55e00", "s", "MoCo, batch of 60, queue of C")}
+STYLE = {"simclr": ("#0072b2", "o", "SimCLR, batch of C/2 + 1"), "moco": ("#d55e00", "s", "MoCo, batch of {batch}, queue of C")}
 
 
 def recipes(candidates, steps, batch):
@@ -69,7 +69,7 @@ def measure(candidates, steps, replicates):
                 for stage in ("extract", "probe"):
                     spend(known[f"{stage}@{run}"], folder)
                 curve = read_table(f"{folder}/metrics/curves/{run}.csv")
-                batch = count // 2 + 1 if objective == "simclr" else 60
+                batch = read_json(f"{folder}/data/plans/{run}.json")["pretrain"]["batch_size"]
                 taken = max(int(row["epoch"]) for row in curve) * -(-TRAIN // batch)
                 found[objective, count] = {
                     "batch": batch, "steps": taken, "ms": 1000 * sum(spent.workers.values()) / replicates / taken, "mb": spent.alone,
@@ -88,7 +88,8 @@ def draw(found, path):
             counts = sorted(count for one, count in found if one == objective)
             values = [np.atleast_1d(found[objective, count][name]) for count in counts]
             errors = [value.std(ddof=1) / len(value) ** 0.5 if len(value) > 1 else 0 for value in values]
-            ax.errorbar(counts, [value.mean() for value in values], errors, color=color, marker=marker, label=label, capsize=3)
+            ax.errorbar(counts, [value.mean() for value in values], errors, color=color, marker=marker, capsize=3,
+                        label=label.format(batch=found[objective, counts[0]]["batch"]))
         ax.set(xscale="log", title=title)
         ax.set_xticks(counts, [f"{count:,}" for count in counts])
         ax.minorticks_off()
