@@ -24,10 +24,10 @@ TRUE_WITHIN = {"above": lambda m: (m, math.inf), "below": lambda m: (-math.inf, 
 
 class Readouts:
     """All readouts: `right[run, space, factor, probe]` [R, T] (bool; for ridge float, of mean R2), `values[...]` {metric: mean over
-    seeds} on all test images, `loss[run]`, `plans[run]`."""
+    seeds} on all test images, `by_seed[...]` {metric: [of each seed]} of what belongs to no factor, `loss[run]`, `plans[run]`."""
 
     def __init__(self, runs, paths):
-        self.right, self.values, self.loss, self.spread = {}, defaultdict(dict), {}, {}
+        self.right, self.values, self.by_seed, self.loss, self.spread = {}, defaultdict(dict), defaultdict(dict), {}, {}
         self.plans = {name: read_json(f"{paths['plans']}/{name}.json") for name in runs}
         for name in ["pixels", *runs]:
             for table, right in (("probe", "correct"), ("geometry", None), ("finetune", "tuned")):
@@ -55,6 +55,8 @@ class Readouts:
                 cells[name, row["space"], row["factor"], row["probe"], row["metric"]].append(row["value"])
         for (*key, metric), found in cells.items():
             self.values[tuple(key)][metric] = None if "" in found else float(np.mean([float(value) for value in found]))
+            if not key[2] and "" not in found:
+                self.by_seed[tuple(key)][metric] = [float(value) for value in found]
 
     def agree(self, found, table, archive):
         """Refuse a table and an archive that do not come from the same readout: the scores of one are the means of the other."""
@@ -78,9 +80,14 @@ class Readouts:
         """(untrained, none, dimensional or complete; {metric: value}) of a space of a run."""
         values = self.values[name, space, "", "collapse"]
         verdict = ("untrained" if self.plans[name]["objective"] == "untrained"  # little spread is where training starts, not what it did
-                   else "complete" if values["effective_rank"] < settings["collapse_rank"] or values["spread"] < settings["collapse_spread"]
+                   else "complete" if complete(values["effective_rank"], values["spread"], settings)
                    else "dimensional" if values["used"] < settings["collapse_share"] * values["dimensions"] else "none")
         return verdict, values
+
+    def collapsed_seeds(self, name, space, settings):
+        """In how many seeds of a trained run a space has collapsed completely, each by itself: a mean over seeds may hide one."""
+        found = self.by_seed[name, space, "", "collapse"]
+        return sum(complete(rank, spread, settings) for rank, spread in zip(found["effective_rank"], found["spread"], strict=True))
 
     def floor(self, name):
         """The untrained run with the same encoder and seeds as run `name`, or None."""
@@ -89,6 +96,11 @@ class Readouts:
         same = [other for other, plan in self.plans.items() if plan["objective"] == "untrained"
                 and all(plan[key] == self.plans[name][key] for key in ("encoder", "seed", "replicates"))]
         return same[0] if same else None
+
+
+def complete(rank, spread, settings):
+    """Whether rows of this effective rank and this spread are all but equal."""
+    return rank < settings["collapse_rank"] or spread < settings["collapse_spread"]
 
 
 def load_right(path):
@@ -105,7 +117,9 @@ def collapse_table(readouts, settings):
     for name in readouts.plans:
         for space in ("h", "z"):
             verdict, values = readouts.collapse(name, space, settings)
-            rows.append({"run": name, "space": space, **{metric: tidy(values[metric]) for metric in COLLAPSE}, "verdict": verdict})
+            rows.append({"run": name, "space": space, **{metric: tidy(values[metric]) for metric in COLLAPSE}, "verdict": verdict,
+                         "collapsed_seeds": None if verdict == "untrained" else readouts.collapsed_seeds(name, space, settings),
+                         "seeds": readouts.plans[name]["replicates"]})
     return rows
 
 
@@ -285,7 +299,7 @@ def main(params, probe, correct, geometry, finetune, tuned, curves, plans, headl
     write_json(headline_json, headline(readouts, runs, factors))
     write_json(summary_json, summary(readouts))
     write_table(ledger_csv, ledger(readouts, settings), LEDGER)
-    write_table(collapse_csv, collapse_table(readouts, settings), ["run", "space", *COLLAPSE, "verdict"])
+    write_table(collapse_csv, collapse_table(readouts, settings), ["run", "space", *COLLAPSE, "verdict", "collapsed_seeds", "seeds"])
     write_json(claims_json, verdicts)
     width = max(map(len, verdicts), default=0)
     for name, verdict in verdicts.items():

@@ -95,6 +95,7 @@ def render(page, given, panels):
     words = Words(f"{page}/words.json")
     environment = Environment(loader=FileSystemLoader(page), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["percent"] = lambda value: "–" if value is None else f"{round(100 * value)}".replace("-", "−")
+    environment.filters["tenths"] = lambda value: "–" if value is None else f"{100 * value:.1f}".replace("-", "−")
     environment.filters["signed"] = lambda value: "–" if value is None else f"{value:+.3f}".replace("-", "−")
     environment.globals |= {"say": words.say, "pair": words.pair, "has_words": words.has, "find_words": words.find, "columns": COLUMNS}
     style, script = (Markup(Path(page, name).read_text(encoding="utf-8")) for name in ("style.css", "script.js"))
@@ -111,7 +112,8 @@ def read_given(params, paths):
     given = {"runs": runs, "policies": read_params(params, "views"), "dataset": dataset, "queries": read_params(params, "page", "queries"),
              "named_factors": list(dict.fromkeys([entry["main_factor"], entry["second_factor"]])),
              "kept": read_params(params, "judge", "kept"), "room": read_params(params, "judge", "room"),
-             "claimed": read_params(params, "claims")}
+             "claimed": read_params(params, "claims"),
+             "relation_entries": {**read_params(params, "relations"), **read_params(params, "mined")}}
     named = {"relations": ["relations", "mined"], "transfers": ["transfers"]}  # the blocks of params.yaml whose names these inputs have
     for key, path in paths.items():
         given[key] = READERS[key](path, [name for block in named.get(key, ["runs"]) for name in read_params(params, block)])

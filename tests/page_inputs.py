@@ -69,8 +69,8 @@ def write_inputs(folder, side=8, **chosen):
     for name in ("probe", "geometry", "finetune"):  # their panels have a test of their own
         for run in params["runs"]:
             write_table(folder / f"{name}/{run}.csv", [], TIDY)
-    columns = ["run", "space", "effective_rank", "dimensions", "spread", "verdict"]
-    write_table(folder / "collapse.csv", [dict(zip(columns, [run, space, 2.5, 4, 0.9, "dimensional"], strict=True))
+    columns = ["run", "space", "effective_rank", "dimensions", "spread", "verdict", "collapsed_seeds", "seeds"]
+    write_table(folder / "collapse.csv", [dict(zip(columns, [run, space, 2.5, 4, 0.9, "dimensional", 1, 5], strict=True))
                                           for run in params["runs"] for space in ("h", "z")], columns)
     write_json(folder / "explain.json", EXPLAIN)
     images = generator.integers(0, 256, (8, 3, side, side), dtype=np.uint8)

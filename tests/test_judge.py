@@ -57,7 +57,8 @@ class World:
                 continue
             np.savez(path("tuned", f"{name}.npz"))
             write_table(path("finetune", f"{name}.csv"), [{**row(name, "h", "shape", "finetune", "accuracy", None), "note": "none here"}], TIDY)
-            rows = [row(name, space, "", "collapse", metric, value) for space in "hz" for metric, value in self.shape[name].items()]
+            rows = [row(name, space, "", "collapse", metric, value) for space in "hz" for metric, values in self.shape[name].items()
+                    for value in (values if isinstance(values, list) else [values])]
             write_table(path("geometry", f"{name}.csv"), rows, TIDY)
             curve = [{"seed": seed, "epoch": 0, "loss": None, "z_spread": 0.9} for seed in range(self.plans[name]["replicates"])]
             write_table(path("curves", f"{name}.csv"), curve, ["seed", "epoch", "loss", "z_spread"])
@@ -143,6 +144,14 @@ def test_collapse_has_one_verdict_and_after_a_complete_one_nothing_is_testable(w
     assert collapse["trained", "h"] == verdict and collapse["untrained", "z"] == "untrained"
     assert claims["a"]["verdict"] == ("not testable" if verdict == "complete" else "supported")
     assert ("collapsed" in ledger["trained", "h", "shape", "knn"]["note"]) == (verdict == "complete")
+
+
+def test_a_seed_that_collapsed_is_counted_though_the_mean_hides_it(world):
+    """Of four seeds one has a spread below 0.01 and another a rank below 1.5."""
+    world.run("trained", results(0.9), geometry={**HEALTHY, "spread": [0.9, 0.9, 0.001, 0.9], "effective_rank": [3, 3, 3, 1.2]})
+    _, _, collapse = world.judge()
+    table = {(row["run"], row["space"]): row for row in read_table(world.folder / "out/collapse.csv")}
+    assert collapse["trained", "h"] == "none" and table["trained", "h"]["collapsed_seeds"] == "2" and table["untrained", "h"]["collapsed_seeds"] == ""
 
 
 def test_the_little_spread_of_random_weights_is_no_collapse_and_their_readout_is_a_rival_like_any(world):

@@ -56,7 +56,7 @@ def fate(*ends, dead=(), **cells):
     """The fate of a factor in runs 0, 1, ... whose retention has these intervals."""
     usual = {"verdict": "unclear", "mean": "0.5", "chance": "0.5", "untrained": "1", "note": ""}
     rows = [{"run": str(place), "retention_low": low, "retention_high": high, **usual, **cells} for place, (low, high) in enumerate(ends)]
-    return answer.fate(rows, "color", {"kept": 0.8, "room": 0.1}, dead)
+    return answer.fate(rows, "color", {"kept": 0.8, "room": 0.1, "collapse": []}, dead)
 
 
 def test_a_policy_loses_a_factor_if_in_most_of_its_runs_the_whole_interval_lies_below_kept():
@@ -73,6 +73,33 @@ def test_a_policy_weakens_a_factor_if_in_most_of_its_runs_the_interval_holds_kep
     assert fate(("0.6", "0.9"), ("0.1", "0.7"))["word"] == "weakens"
     assert fate(("1.2", "1.9"), verdict="gained")["word"] == "lifts"
     assert fate(("", ""), untrained="0.59")["word"] == "unread" and fate(("", ""), untrained="0.61")["word"] == "unsure"
+
+
+def test_a_policy_loses_a_factor_partly_only_if_the_judge_says_so_of_every_run_that_lost_it():
+    assert fate(("0.3", "0.6"), ("0.3", "0.7"), verdict="partly")["word"] == "partly"
+    mixed = [{"run": run, "retention_low": low, "retention_high": high, "verdict": verdict, "mean": "0.5", "chance": "0.5", "untrained": "1", "note": ""}
+             for run, low, high, verdict in (("a", "0.3", "0.6", "partly"), ("b", "-0.1", "0.1", "erased"), ("c", "0.1", "0.9", "unclear"))]
+    found = answer.fate(mixed, "color", {"kept": 0.8, "room": 0.1, "collapse": []})
+    assert (found["word"], found["count"], found["weakened"], found["all"]) == ("loses", 2, 1, 3)
+
+
+def test_seeds_that_collapsed_are_told_where_the_run_as_a_whole_did_not():
+    rows = [{"run": run, "space": space, "verdict": verdict, "collapsed_seeds": count, "seeds": "5"} for run, space, verdict, count in
+            (("a", "h", "none", "1"), ("a", "z", "dimensional", "2"), ("b", "h", "complete", "5"), ("c", "h", "none", "0"), ("d", "h", "untrained", ""))]
+    told = {run: answer.lost_seeds({"collapse": rows}, run, ("h", "z")) for run in "abcd"}
+    assert told == {"a": {"count": 2, "seeds": 5}, "b": None, "c": None, "d": None}
+    assert answer.lost_seeds({"collapse": rows}, "a", ("h",)) == {"count": 1, "seeds": 5}
+
+
+def test_what_a_claim_asks_for_is_said_in_words():
+    assert answer.in_words(-0.0, float("inf"))["low"] == "0" and answer.in_words(0.03, float("inf"))["word"] == "above"
+    assert answer.in_words(-float("inf"), 0.03) == {"word": "below", "low": "−inf", "high": "+0.03"}
+    assert answer.in_words(-0.15, 0.15) == {"word": "between", "low": "−0.15", "high": "+0.15"}
+
+
+def test_a_relation_says_what_it_takes_for_the_same():
+    given = {"named_factors": ["digit"], "relation_entries": {"main": {"kind": "factor", "factor": "main"}, "alike": {"kind": "clusters", "run": "first"}}}
+    assert answer.positives("main", given) == {"kind": "factor", "by": "digit"} and answer.positives("alike", given) == {"kind": "clusters", "by": "first"}
 
 
 def test_what_a_collapsed_run_lost_is_shown_but_not_counted():

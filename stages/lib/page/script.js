@@ -40,6 +40,10 @@
     select.addEventListener("change", () => show(select.dataset.shows, select.value));
   });
 
+  // a table that is wider than its place says so
+  const watch = new ResizeObserver((seen) => seen.forEach(({ target }) => target.classList.toggle("scrolls", target.scrollWidth > target.clientWidth + 2)));
+  each(".wide", (block) => watch.observe(block));
+
   // maps
   const data = read("map-data");
   if (!data) return;

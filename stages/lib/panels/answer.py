@@ -32,6 +32,7 @@ def answer(given):
     rows = [row for row in given["ledger"] if row["probe"] == "knn" and row["space"] == "h"]
     cells = {(row["run"], row["factor"]): row for row in rows}
     factors = factors_in(rows, given["named_factors"])
+    bare = {row["factor"]: number(row["mean"]) for row in given["ledger"] if row["probe"] == "knn" and row["space"] == "pixels"}
     cards = {}
     for name in trained(given):
         run = given["runs"][name]
@@ -43,21 +44,31 @@ def answer(given):
     for (policy, relation), names in cards.items():
         dead = [name for name in names if "h" in collapsed(given, name)]
         told = [fate([cells[name, factor] for name in names if (name, factor) in cells], factor, given, dead) for factor in factors]
-        found.append({"policy": policy, **listed[policy], "relation": relation,
+        found.append({"policy": policy, **listed[policy], "relation": relation, "positives": positives(relation, given),
+                      "kinds": list(dict.fromkeys(key.split(".")[0] for key, _ in listed[policy]["common"])),
                       "factors": sorted((one for one in told if one["runs"]), key=lambda one: WORDS.index(one["word"])),
                       "tiles": sheet_of_views(given, policy)[:3]})
-    return {"cards": found, "reference": next((name for name in given["runs"] if name not in trained(given)), None)}
+    beside = [{"factor": factor, "chance": number(next(row["chance"] for row in rows if row["factor"] == factor)), "pixels": bare.get(factor)}
+              for factor in factors]
+    return {"cards": found, "beside": beside, "reference": next((name for name in given["runs"] if name not in trained(given)), None)}
 
 
-WORDS = ["loses", "weakens", "lifts", "keeps", "differs", "unsure", "unread"]
+def positives(relation, given):
+    """What a relation takes for the same: its kind, and the factor or the run that it is told by."""
+    entry = given["relation_entries"][relation]
+    factor = given["named_factors"][0] if entry.get("factor") == "main" else entry.get("factor")
+    return {"kind": entry["kind"], "by": factor or entry.get("run")}
+
+
+WORDS = ["loses", "partly", "weakens", "lifts", "keeps", "differs", "unsure", "unread"]
 
 
 def fate(rows, factor, given, dead=()):
     """What became of a factor in some runs (ledger rows): each before and after, and a word for what surely happened in most of them.
 
-    By the whole interval of a run's retention: lost if it lies below `kept`, kept if above, weakened if it holds `kept` but lies below 1, lifted if
-    the judge says gained. differs: one run surely keeps what another does not; unread: less than `room` above guessing before training too. Runs in `dead`
-    are shown but not counted: a collapse is not the policy's doing.
+    By the whole interval of a run's retention: lost if it lies below `kept` (partly, if the judge says so of all that lost it), kept if above, weakened
+    if it holds `kept` but lies below 1, lifted if the judge says gained. differs: one run surely keeps what another does not; unread: less than
+    `room` above guessing before training too. Runs in `dead` are shown but not counted: a collapse is not the policy's doing.
     """
     kept, counted = given["kept"], [row for row in rows if row["run"] not in dead] or rows
     ends = [(number(row["retention_low"]), number(row["retention_high"])) for row in counted]
@@ -66,10 +77,13 @@ def fate(rows, factor, given, dead=()):
               "lifts": sum(row["verdict"] == "gained" for row in counted), "keeps": kept_in,
               "unread": sum(row["untrained"] != "" and float(row["untrained"]) - float(row["chance"]) < given["room"] for row in counted)}
     word = "differs" if kept_in and counts["weakens"] else next((word for word, count in counts.items() if 2 * count > len(counted)), "unsure")
-    means = [number(row["mean"]) for row in counted]
-    return {"factor": factor, "word": word, "count": counts.get(word), "lost": lost, "kept": kept_in, "all": len(counted),
+    count, means = counts.get(word), [number(row["mean"]) for row in counted]
+    weakened = sum(shown_verdict(row, kept) == "weakened" for row in counted) if word == "loses" else 0
+    if word == "loses" and all(row["verdict"] == "partly" for row, (_, high) in zip(counted, ends, strict=True) if high is not None and high < kept):
+        word = "partly"
+    return {"factor": factor, "word": word, "count": count, "weakened": weakened, "lost": lost, "kept": kept_in, "all": len(counted),
             "low": min(means, default=None), "high": max(means, default=None), "before": number(counted[0]["untrained"]) if counted else None, "runs": [
-                {"run": row["run"], "verdict": shown_verdict(row, kept), "dead": row["run"] in dead,
+                {"run": row["run"], "verdict": shown_verdict(row, kept), "dead": row["run"] in dead, "lost_seeds": lost_seeds(given, row["run"], ("h",)),
                  **{key: number(row[key]) for key in ("mean", "chance", "untrained")}} for row in rows]}
 
 
@@ -133,6 +147,7 @@ def ledger(given):
             wide = name == "pixels"
             lines.append({"run": name, "floor": name not in trained(given), "policy": given["runs"].get(name, {}).get("views", ""),
                           "relation": given["runs"].get(name, {}).get("relation", ""), "collapsed": collapsed(given, name),
+                          "lost_seeds": lost_seeds(given, name, ("h", "z")),
                           "cells": [{"factor": factor, "space": "pixels" if wide else space, "span": len(spaces) if wide else 1,
                                      "cell": cells.get((name, "pixels" if wide else space, factor))}
                                     for factor in factors for space in (spaces[:1] if wide else spaces)]})
@@ -144,6 +159,15 @@ def ledger(given):
 def collapsed(given, name):
     """Spaces of a run that have collapsed, by the judge's table."""
     return [row["space"] for row in given["collapse"] if row["run"] == name and row["verdict"] == "complete"]
+
+
+def lost_seeds(given, name, spaces):
+    """{count, seeds}: in how many of its seeds one of these spaces of a run has collapsed; None where none has, or where the run has as a whole."""
+    rows = [row for row in given["collapse"] if row["run"] == name and row["space"] in spaces and row["collapsed_seeds"] != ""]
+    worst = max(rows, key=lambda row: int(row["collapsed_seeds"]), default=None)
+    if worst is None or worst["collapsed_seeds"] == "0" or any(row["verdict"] == "complete" for row in rows):
+        return None
+    return {"count": int(worst["collapsed_seeds"]), "seeds": int(worst["seeds"])}
 
 
 # where left - right must lie for a claim to be true, by its word, for a margin m
@@ -164,10 +188,18 @@ def claims(given):
         at = {"low": claim["low"], "effect": claim["effect"], "high": claim["high"], "from": max(zone[0], -reach), "to": min(zone[1], reach)}
         place = {key: None if value is None else round(50 + 50 * min(1, max(-1, value / reach)), 2) for key, value in at.items()}
         found.append({"name": name, **claim, "place": place,
+                      "zone": in_words(*zone),
+                      "allowed": "," in claim["differs"] and not claim["confounded"],
                       "sides": [side(entry[key], given["named_factors"][0]) for key in ("left", "right")]})
     order = ["supported", "refuted", "unclear", "not testable", "not applicable"]
     counts = [(verdict, count) for verdict in order if (count := sum(claim["verdict"] == verdict for claim in given["claims"].values()))]
     return {"claims": found, "counts": counts}
+
+
+def in_words(low, high):
+    """A range of differences, open at both ends: above, below or between, and its ends as text."""
+    word = "above" if high == math.inf else "below" if low == -math.inf else "between"
+    return {"word": word, **{key: "0" if end == 0 else f"{end:+g}".replace("-", "−") for key, end in (("low", low), ("high", high))}}
 
 
 def side(entry, main_factor):

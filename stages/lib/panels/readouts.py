@@ -1,6 +1,6 @@
 """Panels of further readouts, each from tidy tables of runs (dicts of strings): means over seeds, with the least and the most of them."""
 from stages.lib.charts import line_chart
-from stages.lib.panels.answer import cell_of, floors_last, number, trained
+from stages.lib.panels.answer import cell_of, floors_last, lost_seeds, number, trained
 
 
 def select(rows, **wanted):
@@ -94,8 +94,9 @@ def collapse(given):
                              for place in after(select(rows, space=space), "dimension=")], "kind": space} for space in ("h", "z")]
         verdicts = {row["space"]: row for row in given["collapse"] if row["run"] == name}
         charts.append({"run": name, "chart": line_chart(lines, include=[0]),
-                       "spaces": [{"space": space, "verdict": verdicts[space]["verdict"], "rank": number(verdicts[space]["effective_rank"]),
-                                   "size": int(float(verdicts[space]["dimensions"])), "spread": number(verdicts[space]["spread"])} for space in ("h", "z")]})
+                       "spaces": [{"space": space, "verdict": verdicts[space]["verdict"], "lost_seeds": lost_seeds(given, name, (space,)),
+                                   "rank": number(verdicts[space]["effective_rank"]), "size": int(float(verdicts[space]["dimensions"])),
+                                   "spread": number(verdicts[space]["spread"])} for space in ("h", "z")]})
     return {"charts": charts} if charts else None
 
 

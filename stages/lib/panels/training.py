@@ -1,6 +1,6 @@
 """Panels of training: loss curves with their reference, dimensions in use, age of the keys, who counts as the same."""
 from stages.lib.charts import line_chart, mean_by
-from stages.lib.panels.answer import collapsed, trained
+from stages.lib.panels.answer import collapsed, lost_seeds, trained
 
 RESNET = {"resnet18": 512, "resnet50": 2048}  # width of h, which is their own
 
@@ -43,6 +43,7 @@ def ranks(given):
             chart = line_chart([{"points": [(points[0][0], size), (points[-1][0], size)], "kind": "reference"}, *seeds_and_mean(rows, "z_rank")], include=[0])
             spread = line_chart(seeds_and_mean(rows, "z_spread"), include=[0, 1])
             charts.append({"run": name, "chart": chart, "last": points[-1][1], "size": size, "collapsed": bool(collapsed(given, name)),
+                           "lost_seeds": lost_seeds(given, name, ("z",)),
                            "spread": spread, "last_spread": mean_by(rows, "epoch", "z_spread")[-1][1]})
     return {"charts": charts} if charts else None
 
