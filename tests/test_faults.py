@@ -8,7 +8,7 @@ from conftest import ROOT, call
 from ruamel.yaml import YAML
 from test_dvc import files
 
-from stages.lib.schema import is_number
+from stages.lib.leaves import is_number
 from stages.lib.stage import told
 from stages.lib.tables import read_params
 from stages.plan import main as plan
