@@ -76,7 +76,7 @@ def test_a_policy_weakens_a_factor_if_in_most_of_its_runs_the_interval_holds_kep
 
 
 def test_a_policy_loses_a_factor_partly_only_if_the_judge_says_so_of_every_run_that_lost_it():
-    assert fate(("0.3", "0.6"), ("0.3", "0.7"), verdict="partly")["word"] == "partly"
+    assert fate(("0.3", "0.6"), ("0.3", "0.7"), verdict="partly")["word"] == "loses part"
     mixed = [{"run": run, "retention_low": low, "retention_high": high, "verdict": verdict, "mean": "0.5", "chance": "0.5", "untrained": "1", "note": ""}
              for run, low, high, verdict in (("a", "0.3", "0.6", "partly"), ("b", "-0.1", "0.1", "erased"), ("c", "0.1", "0.9", "unclear"))]
     found = answer.fate(mixed, "color", {"kept": 0.8, "room": 0.1, "collapse": []})
@@ -87,8 +87,8 @@ def test_seeds_that_collapsed_are_told_where_the_run_as_a_whole_did_not():
     rows = [{"run": run, "space": space, "verdict": verdict, "collapsed_seeds": count, "seeds": "5"} for run, space, verdict, count in
             (("a", "h", "none", "1"), ("a", "z", "dimensional", "2"), ("b", "h", "complete", "5"), ("c", "h", "none", "0"), ("d", "h", "untrained", ""))]
     told = {run: answer.lost_seeds({"collapse": rows}, run, ("h", "z")) for run in "abcd"}
-    assert told == {"a": {"count": 2, "seeds": 5}, "b": None, "c": None, "d": None}
-    assert answer.lost_seeds({"collapse": rows}, "a", ("h",)) == {"count": 1, "seeds": 5}
+    assert told == {"a": [{"space": "h", "count": 1, "seeds": 5}, {"space": "z", "count": 2, "seeds": 5}], "b": [], "c": [], "d": []}
+    assert answer.lost_seeds({"collapse": rows}, "a", ("h",)) == [{"space": "h", "count": 1, "seeds": 5}]
 
 
 def test_what_a_claim_asks_for_is_said_in_words():
@@ -105,6 +105,12 @@ def test_a_relation_says_what_it_takes_for_the_same():
 def test_what_a_collapsed_run_lost_is_shown_but_not_counted():
     found = fate(("0.9", "1.2"), ("0", "0.3"), ("0", "0.3"), dead=("1", "2"))
     assert (found["word"], found["count"], found["all"], [run["dead"] for run in found["runs"]]) == ("keeps", 1, 1, [False, True, True])
+    assert [run["counted"] for run in found["runs"]] == [True, False, False]
+
+
+def test_where_all_runs_collapsed_they_are_what_there_is_to_count():
+    found = fate(("0", "0.3"), dead=("0",))
+    assert (found["word"], found["runs"][0]["dead"], found["runs"][0]["counted"]) == ("loses", True, True)
 
 
 def test_only_what_not_all_policies_do_is_a_policys_own():

@@ -19,7 +19,7 @@ _work = None  # inherited by the forked workers: a closure cannot be sent to the
 
 
 def over_seeds(work, seeds, steps, label):
-    """[work(seed) for seed in seeds], in about one process per core; a bar over `steps` steps per seed on a terminal.
+    """[work(seed) for seed in seeds], in processes as `workers_for` has them; a bar over `steps` steps per seed on a terminal.
 
     The first exception of a worker is raised here and ends the others. Fork before the first tensor operation.
     """
@@ -30,7 +30,7 @@ def over_seeds(work, seeds, steps, label):
     queue = None if bar.disable else context.SimpleQueue()
     listener = threading.Thread(target=_listen, args=(queue, bar), daemon=True)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    processes = min(len(seeds), cores + len(seeds) % cores)  # those left over share the cores from the start: in a last round they would leave some idle
+    processes = workers_for(len(seeds), cores)
     sys.stdout.flush()
     with ProcessPoolExecutor(processes, context, _start, (queue, os.getpid())) as pool:
         try:
@@ -53,6 +53,15 @@ def over_seeds(work, seeds, steps, label):
             bar.close()
 
 
+def workers_for(count, cores):
+    """How many processes do `count` pieces of work: one a core, and a few more where these few, left over, would leave most cores idle at the end.
+
+    Five pieces on two cores take three rounds of two processes, or two and a half of three that share the cores.
+    """
+    left = count % cores
+    return min(count, cores + left if count < 4 * cores and 2 * left <= cores else cores)
+
+
 def in_turn(work, seeds, steps, label, silent):
     """[work(seed) for seed in seeds] in this process, which does each of them together with others; the bar, unless `silent`."""
     global _progress
@@ -63,10 +72,19 @@ def in_turn(work, seeds, steps, label, silent):
 
 
 def _call(seed):
+    signal.signal(signal.SIGTERM, _end)
     try:
         return _work(seed)
-    except SystemExit:  # ended by the parent: what was half written is gone by now, and no other seed is to be begun
+    except SystemExit:  # what was half written is gone by now, and no other seed is to be begun
         os._exit(1)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _end(*_):
+    """Asked by the parent to end: unwind, so that the file that is being written is taken back; once, whatever else is asked."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(1)
 
 
 def tick(steps=1, **shown):
@@ -79,7 +97,6 @@ def _start(queue, parent):
     global _progress
     _progress = queue
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent ends its workers
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so ended, a worker takes back the file that it is writing
     die_with_parent()
     if os.getppid() != parent:  # it died before that
         os._exit(1)

@@ -1,10 +1,18 @@
-"""What a worker leaves behind: nothing half, and its memory for its own next tensor."""
+"""How many workers there are, and what one leaves behind: nothing half, and its memory for its own next tensor."""
+import ctypes
 import sys
 
 import pytest
 from conftest import ROOT, call
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="counts what Linux counts")
+from stages.lib.workers import workers_for
+
+glibc = pytest.mark.skipif(sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallopt"), reason="glibc alone is asked to keep memory")
+
+
+@pytest.mark.parametrize("count, cores, workers", [(5, 2, 3), (3, 2, 3), (4, 2, 2), (1, 2, 1), (9, 2, 2), (5, 16, 5), (20, 16, 20), (31, 16, 16)])
+def test_pieces_that_would_be_left_over_get_workers_of_their_own_if_they_are_few(count, cores, workers):
+    assert workers_for(count, cores) == workers
 
 SEEDS = """
 import os, sys, time
@@ -41,11 +49,36 @@ def test_a_failing_seed_ends_the_others_which_leave_no_half_file(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} - {"begun-2"} == {"begun-0", "begun-1"}
 
 
+QUICK = """
+import os
+from stages.lib.stage import Refused
+from stages.lib.workers import over_seeds
+
+os.sched_getaffinity = lambda process: set(range(8))
+
+def work(seed):
+    raise Refused("at once")
+
+for _ in range(4):
+    try:
+        over_seeds(work, range(8), 0, "seeds")
+    except Refused as refusal:
+        print(refusal)
+"""
+
+
+def test_seeds_that_fail_at_once_say_nothing_but_their_reason():
+    """Of eight workers some are ended while they still begin."""
+    done = call(sys.executable, "-c", QUICK, cwd=ROOT)
+    assert done.stdout == "at once\n" * 4 and done.stderr == ""
+
+
 FAULTS = """
-import resource, sys
+import ctypes, resource, sys
 import numpy as np
 from stages.lib.workers import keep_freed_memory
 
+ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)  # PR_SET_THP_DISABLE: pages of 4 kB, which can be counted
 if sys.argv[1] == "keep":
     keep_freed_memory()
 
@@ -60,7 +93,7 @@ print(faults(20))
 """
 
 
-@linux
+@glibc
 def test_memory_that_was_freed_is_used_again_without_asking_the_kernel_for_its_pages():
     """Twenty times 12 MB are 61440 pages of 4 kB; kept, a handful."""
     kept, given_back = (int(call(sys.executable, "-c", FAULTS, how, cwd=ROOT).stdout) for how in ("keep", "give"))

@@ -115,14 +115,14 @@ def test_a_trained_temperature_moves_and_is_told_in_the_curve(tmp_path):
     assert told[-1] != 0.2 and all(0.1899 <= value <= 0.2101 for value in told)
 
 
-@pytest.mark.parametrize("floats, made", [(1, [4, 4, 4]), (2 * 8 * 192, [8, 4]), (2**19, [12])])
+@pytest.mark.parametrize("floats, made", [(1, [5, 4, 3]), (2 * 10 * 192, [9, 3]), (2**19, [12])])
 def test_views_made_for_several_batches_at_once_are_those_of_each_batch(floats, made, tmp_path, monkeypatch):
-    """Twelve images of 8 x 8 x 3 = 192 numbers in three batches; the views of all, of two or of one of them fit."""
+    """Twelve images of 8 x 8 x 3 = 192 numbers in three unequal batches; the views of one, of two or of all of them fit."""
     train, calls = source(write_inputs(tmp_path, "simclr")), []
     monkeypatch.setattr(loop, "FLOATS", floats)
     make = train.views
     monkeypatch.setattr(train, "views", lambda ids, epoch: calls.append(len(ids)) or make(ids, epoch))
-    pairs = list(train.batches(2, loop.batches(12, 5, 1)))
+    pairs = list(train.batches(2, [slice(0, 5), slice(5, 9), slice(9, 12)]))
     assert calls == made and torch.cat([ids for ids, _ in pairs]).sort().values.tolist() == train.ids.tolist()
     for ids, views in pairs:
         assert torch.equal(ids, ids.sort().values) and torch.equal(views, make(ids, 2))

@@ -116,10 +116,10 @@ def elsewhere(paths):
 
 @pytest.mark.parametrize("objective", CASES)
 def test_a_run_of_two_processes_has_the_loss_curve_of_one_to_1e_4_and_its_weights(objective, tmp_path):
-    """Two seeds, two epochs, three batches of four images."""
+    """Two seeds, two epochs, four batches of three images, of which one process has one and the other two."""
     one, two = tmp_path / "one", tmp_path / "two"
-    STAGES[objective].main(**inputs(one, objective, 1))
-    assert in_two(lambda paths: STAGES[objective].main(**elsewhere(paths)), inputs(two, objective, 2)) == [0, 0] and not (two / "not").exists()
+    STAGES[objective].main(**inputs(one, objective, 1, batch_size=3))
+    assert in_two(lambda paths: STAGES[objective].main(**elsewhere(paths)), inputs(two, objective, 2, batch_size=3)) == [0, 0] and not (two / "not").exists()
     for name, column in (("curves.csv", "loss"), ("staleness.csv", "cosine")):
         ours, theirs = read_table(two / name), read_table(one / name)
         assert [float(row[column] or 0) for row in ours] == pytest.approx([float(row[column] or 0) for row in theirs], abs=1e-4)

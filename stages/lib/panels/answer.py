@@ -60,7 +60,7 @@ def positives(relation, given):
     return {"kind": entry["kind"], "by": factor or entry.get("run")}
 
 
-WORDS = ["loses", "partly", "weakens", "lifts", "keeps", "differs", "unsure", "unread"]
+WORDS = ["loses", "loses part", "weakens", "lifts", "keeps", "differs", "unsure", "unread"]
 
 
 def fate(rows, factor, given, dead=()):
@@ -68,7 +68,7 @@ def fate(rows, factor, given, dead=()):
 
     By the whole interval of a run's retention: lost if it lies below `kept` (partly, if the judge says so of all that lost it), kept if above, weakened
     if it holds `kept` but lies below 1, lifted if the judge says gained. differs: one run surely keeps what another does not; unread: less than
-    `room` above guessing before training too. Runs in `dead` are shown but not counted: a collapse is not the policy's doing.
+    `room` above guessing before training too. Runs in `dead` are shown but, beside others, not counted: a collapse is not the policy's doing.
     """
     kept, counted = given["kept"], [row for row in rows if row["run"] not in dead] or rows
     ends = [(number(row["retention_low"]), number(row["retention_high"])) for row in counted]
@@ -80,11 +80,11 @@ def fate(rows, factor, given, dead=()):
     count, means = counts.get(word), [number(row["mean"]) for row in counted]
     weakened = sum(shown_verdict(row, kept) == "weakened" for row in counted) if word == "loses" else 0
     if word == "loses" and all(row["verdict"] == "partly" for row, (_, high) in zip(counted, ends, strict=True) if high is not None and high < kept):
-        word = "partly"
+        word = "loses part"
     return {"factor": factor, "word": word, "count": count, "weakened": weakened, "lost": lost, "kept": kept_in, "all": len(counted),
             "low": min(means, default=None), "high": max(means, default=None), "before": number(counted[0]["untrained"]) if counted else None, "runs": [
-                {"run": row["run"], "verdict": shown_verdict(row, kept), "dead": row["run"] in dead, "lost_seeds": lost_seeds(given, row["run"], ("h",)),
-                 **{key: number(row[key]) for key in ("mean", "chance", "untrained")}} for row in rows]}
+                {"run": row["run"], "verdict": shown_verdict(row, kept), "dead": row["run"] in dead, "counted": row in counted,
+                 "lost_seeds": lost_seeds(given, row["run"], ("h",)), **{key: number(row[key]) for key in ("mean", "chance", "untrained")}} for row in rows]}
 
 
 def sheet_of_views(given, policy):
@@ -162,12 +162,9 @@ def collapsed(given, name):
 
 
 def lost_seeds(given, name, spaces):
-    """{count, seeds}: in how many of its seeds one of these spaces of a run has collapsed; None where none has, or where the run has as a whole."""
-    rows = [row for row in given["collapse"] if row["run"] == name and row["space"] in spaces and row["collapsed_seeds"] != ""]
-    worst = max(rows, key=lambda row: int(row["collapsed_seeds"]), default=None)
-    if worst is None or worst["collapsed_seeds"] == "0" or any(row["verdict"] == "complete" for row in rows):
-        return None
-    return {"count": int(worst["collapsed_seeds"]), "seeds": int(worst["seeds"])}
+    """[{space, count, seeds}]: in how many seeds of a run a space has collapsed completely, where some have and the space as a whole has not."""
+    return [{"space": row["space"], "count": int(row["collapsed_seeds"]), "seeds": int(row["seeds"])} for row in given["collapse"]
+            if row["run"] == name and row["space"] in spaces and row["collapsed_seeds"] not in ("", "0") and row["verdict"] != "complete"]
 
 
 # where left - right must lie for a claim to be true, by its word, for a margin m

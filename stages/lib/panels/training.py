@@ -19,7 +19,7 @@ def seeds_and_mean(rows, value):
 
 
 def curves(given):
-    """Loss by epoch of each trained run, seeds thin and their mean thick, with the loss of guessing among the candidates."""
+    """Loss by epoch of each trained run, seeds thin and their mean thick, with that of a network that tells nothing apart."""
     charts = []
     for name in trained(given):
         rows = given["curves"][name]
