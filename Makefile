@@ -12,7 +12,7 @@ repro: $(INSTALLED)
 
 test: $(INSTALLED)
 	ruff check .
-	python -m pytest
+	python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 lint: $(INSTALLED)
 	ruff check .

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parent.parent
@@ -68,10 +69,22 @@ def call(*command, cwd, check=True, **environment):
 
 
 @pytest.fixture(scope="session")
-def toy(tmp_path_factory):
-    """A clone at toy size in a folder with a space and letters beyond ASCII, reproduced and committed. Read it, do not change it."""
-    folder = tmp_path_factory.mktemp("toy") / "zwei Ansichten 两视图"
-    folder.mkdir()
+def toy(tmp_path_factory, worker_id):
+    """A clone at toy size in a folder with a space and letters beyond ASCII, reproduced and committed. Read it, do not change it.
+
+    Of several processes of pytest the first one makes it for all.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "toy" / "zwei Ansichten 两视图"
+    with FileLock(folder.parent.with_suffix(".lock")):
+        if not (folder.parent / "made").exists():
+            make_toy(folder)
+            (folder.parent / "made").touch()
+    return folder
+
+
+def make_toy(folder):
+    folder.mkdir(parents=True)
     copy_project(folder)
     (folder / "dvc.lock").unlink(missing_ok=True)
     dump_yaml(shrink(load_yaml(ROOT / "params.yaml")), folder / "params.yaml")
@@ -79,7 +92,6 @@ def toy(tmp_path_factory):
     call("dvc", "repro", cwd=folder, PYTHONHASHSEED="1")
     call("git", "add", "-A", cwd=folder)
     call("git", "commit", "-qm", "toy", cwd=folder)
-    return folder
 
 
 @pytest.fixture
