@@ -1,7 +1,6 @@
 """Painter of digits: one image from one scan and one row of factors, so that a factor can be changed alone."""
 import numpy as np
 from PIL import Image
-from sklearn.datasets import load_digits
 
 
 def change(row, factor, value, colors):
@@ -17,6 +16,8 @@ def render(rows, side, colors, noise, seed):
     colors: name -> (red, green, blue) in [0, 1]
     noise:  standard deviation of the pixel noise, drawn from (seed, id): an image whose row changes keeps its noise
     """
+    from sklearn.datasets import load_digits  # slow to import, and interventions on other images need it not
+
     scans = load_digits().images.astype(np.float32) / 16
     images = np.empty((len(rows), 3, side, side), np.uint8)
     for image, row in zip(images, rows, strict=True):
