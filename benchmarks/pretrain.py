@@ -9,6 +9,7 @@ peers load with a process for each core.
 """
 import argparse
 import os
+import sys
 from itertools import count, islice
 
 import kornia.augmentation as K
@@ -25,6 +26,8 @@ from stages.lib.adamw import AdamW
 from stages.lib.encoder import start
 from stages.lib.infonce import nt_xent
 from stages.lib.loop import Source, TrainImages, batches
+from stages.lib.stage import Refused
+from stages.lib.together import take_gpu
 
 POLICY = {"crop": {"scale": [0.6, 1], "ratio": [0.75, 1.3333]}, "flip": 0.5,
           "jitter": {"probability": 0.8, "brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1},
@@ -117,6 +120,8 @@ def our_loss(z):
 
 def contestant(make, encoder, side, batch, steps, loss, device):
     def work(seed):
+        if device == "cuda":
+            take_gpu(0)
         network = start(encoder, side, seed).to(device, memory_format=torch.channels_last)
         network.bfloat16 = device == "cuda"
         optimizer = AdamW(network.parameters(), lr=0.002, weight_decay=0.0, fused=True)
@@ -162,4 +167,7 @@ if __name__ == "__main__":
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     for name in ("batch", "steps", "slow-steps", "rounds"):
         parser.add_argument(f"--{name}", type=int, help="another number than the benchmark's own")
-    main(**vars(parser.parse_args()))
+    try:
+        main(**vars(parser.parse_args()))
+    except Refused as refusal:
+        sys.exit(f"error: {refusal}")

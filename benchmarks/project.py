@@ -28,6 +28,7 @@ def project(change):
         copy_project(Path(folder))
         Path(folder, "dvc.lock").unlink(missing_ok=True)
         params = load_yaml(Path(folder, "params.yaml"))
+        params["datasets"] = {name: entry for name, entry in params["datasets"].items() if Path(folder, entry["raw"]).exists()}
         change(params)
         dump_yaml(params, Path(folder, "params.yaml"))
         call("git", "init", "-q", "-b", "main", cwd=folder)

@@ -38,6 +38,8 @@ ELSEWHERE = {
     "make sweeps": SWEEP,
     **{f"make sweep NAME={name}": SWEEP for name in ("jitter", "crop", "grayscale", "momentum", "queue")},
     "make bench": LONG,
+    "make bench-long": LONG,
+    **{f"python -m benchmarks.pretrain {words}--device cuda": "needs a GPU" for words in ("", "resnet ")},
     "python -m benchmarks.pretrain resnet": LONG,
     "make soak": LONG,
     "python benchmarks/soak.py --kills 50": LONG,

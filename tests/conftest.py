@@ -48,10 +48,10 @@ def shrink(params):
 
 
 def copy_project(folder):
-    """The tracked and the not ignored files of this project, as they are now, in `folder`."""
+    """The tracked and the not ignored files of this project, as they are now, in `folder`; without a person's own pictures, which DVC tracks."""
     listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True)
     for name in filter(None, listed.stdout.decode().split("\0")):
-        if (ROOT / name).is_file():
+        if (ROOT / name).is_file() and not (name.startswith("data/raw/") and name.endswith(".dvc")):
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target)
