@@ -3,6 +3,7 @@ import base64
 import io
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from PIL import Image
 from stages.lib.charts import line_chart, ticks
 from stages.lib.panels import answer, looks, readouts, training
 from stages.lib.pictures import COLUMNS, TILE, Sheet
-from stages.lib.tables import write_table
+from stages.lib.tables import read_json, write_json, write_table
 from stages.report import PANELS, Words, main, read_given, render, show_panels
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&\"'{{7*7}}<!--"
@@ -315,3 +316,16 @@ def test_a_reason_that_the_judge_gives_is_said_in_both_languages_with_what_it_na
     assert "Within the noise once all <bdi>13</bdi> claims" in said and "把 <bdi>13</bdi> 条论断" in said
     assert "<bdi>z</bdi> of <bdi>moco &amp; co</bdi> has collapsed" in words.find("reason.", "z of moco & co has collapsed")
     assert words.find("reason.", "nobody knows why") == "Nobody knows why."
+
+
+@pytest.mark.parametrize("entry, said", [({"kind": "instance"}, None), ({"kind": "factor", "factor": "main"}, "all images of the same <bdi>shape</bdi>"),
+                                         ({"kind": "clusters", "run": "swap"}, "all images of one cluster, found in h of <bdi>swap</bdi>")])
+def test_a_card_says_what_its_relation_takes_for_the_same_whatever_the_name_of_that(entry, said, tmp_path):
+    paths = write_inputs(tmp_path)
+    params = read_json(paths["params"])
+    params["runs"]["swap"]["relation"], params["relations"]["alike"] = "alike", entry
+    write_json(paths["params"], params)
+    shutil.copy(tmp_path / "relations/instance.json", tmp_path / "relations/alike.json")
+    main(**paths)
+    text = Path(paths["html"]).read_text(encoding="utf-8")
+    assert (said in text) if said else ("positives:" not in text)
