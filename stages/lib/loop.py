@@ -165,13 +165,13 @@ class Source:
         The views of several small batches are made at once: an operation on few pixels costs its call, not its arithmetic.
         """
         order = self.order(epoch)
-        batches = [order[part].sort().values for part in parts]
-        mine = [ids[share(len(ids))] for ids in batches]
+        whole = [order[part].sort().values for part in parts]
+        mine = [ids[share(len(ids))] for ids in whole]
         at_once = max(1, FLOATS // (2 * len(mine[0]) * self.train.images[0].size))
-        for first in range(0, len(batches), at_once):
+        for first in range(0, len(whole), at_once):
             group = slice(first, first + at_once)
             views = self.views(torch.cat(mine[group]), epoch).unflatten(0, (2, -1))
-            for ids, pair in zip(batches[group], views.split([len(ids) for ids in mine[group]], dim=1), strict=True):
+            for ids, pair in zip(whole[group], views.split([len(ids) for ids in mine[group]], dim=1), strict=True):
                 yield ids, pair.flatten(0, 1)
 
     def view(self, ids, epoch, number):

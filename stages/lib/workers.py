@@ -43,7 +43,7 @@ def over_seeds(work, seeds, steps, label):
         except BaseException:
             for process in list(pool._processes.values()):
                 process.terminate()
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
             raise
         finally:
             if queue:
@@ -72,13 +72,16 @@ def in_turn(work, seeds, steps, label, silent):
 
 
 def _call(seed):
-    signal.signal(signal.SIGTERM, _end)
+    """The work, after which a worker that was asked to end ends: waiting for another seed it would hear nobody, and its parent would wait for ever."""
     try:
-        return _work(seed)
-    except SystemExit:  # what was half written is gone by now, and no other seed is to be begun
+        signal.signal(signal.SIGTERM, _end)
+        try:
+            return _work(seed)
+        finally:
+            if signal.signal(signal.SIGTERM, signal.SIG_DFL) == signal.SIG_IGN:  # asked, whatever became of the exception
+                raise SystemExit
+    except SystemExit:  # what was half written is gone by now
         os._exit(1)
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _end(*_):

@@ -1,10 +1,14 @@
-"""How many workers there are, and what one leaves behind: nothing half, and its memory for its own next tensor."""
+"""How many workers there are, that each ends when asked, and what one leaves behind: nothing half, and its memory for its own next tensor."""
 import ctypes
+import multiprocessing
+import os
+import signal
 import sys
 
 import pytest
 from conftest import ROOT, call
 
+from stages.lib import workers
 from stages.lib.workers import workers_for
 
 glibc = pytest.mark.skipif(sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallopt"), reason="glibc alone is asked to keep memory")
@@ -71,6 +75,52 @@ def test_seeds_that_fail_at_once_say_nothing_but_their_reason():
     """Of eight workers some are ended while they still begin."""
     done = call(sys.executable, "-c", QUICK, cwd=ROOT)
     assert done.stdout == "at once\n" * 4 and done.stderr == ""
+
+
+def sleeps_on(seed):
+    """Work that hears of its end, in a place that swallows what is raised (a callback, a finalizer), and goes on."""
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+    except SystemExit:
+        return seed
+
+
+def raises(seed):
+    raise ValueError(seed)
+
+
+@pytest.mark.parametrize("work", [int, raises], ids=["done", "failed"])
+@pytest.mark.parametrize("moment", ["before the work", "after the work"])
+def test_a_worker_ends_when_asked_at_any_moment(monkeypatch, work, moment):
+    """It must not come back for another seed, deaf to signals: where all share one queue the stage would wait for it for ever."""
+    def ask(number, handler, truly=signal.signal):
+        if moment == "after the work" and handler == signal.SIG_DFL:
+            os.kill(os.getpid(), signal.SIGTERM)
+        before = truly(number, handler)
+        if moment == "before the work" and handler == workers._end:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return before
+    monkeypatch.setattr(workers.signal, "signal", ask)
+    assert ended(monkeypatch, work) == 1
+
+
+def test_a_worker_that_was_asked_in_vain_ends_after_its_work(monkeypatch):
+    assert ended(monkeypatch, sleeps_on) == 1
+
+
+def ended(monkeypatch, work):
+    """How a process ends that calls a worker's `_call` and would then come back for more."""
+    def process():
+        try:
+            workers._call(1)
+        finally:
+            os._exit(7)
+    monkeypatch.setattr(workers, "_work", work)
+    forked = multiprocessing.get_context("fork").Process(target=process)
+    forked.start()
+    forked.join(30)
+    forked.kill()
+    return forked.exitcode
 
 
 FAULTS = """
