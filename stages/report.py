@@ -96,13 +96,20 @@ def render(page, given, panels):
     environment = Environment(loader=FileSystemLoader(page), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["percent"] = lambda value: "–" if value is None else f"{round(100 * value)}".replace("-", "−")
     environment.filters["tenths"] = lambda value: "–" if value is None else f"{100 * value:.1f}".replace("-", "−")
-    environment.filters["signed"] = lambda value: "–" if value is None else f"{value:+.3f}".replace("-", "−")
-    environment.globals |= {"say": words.say, "pair": words.pair, "has_words": words.has, "find_words": words.find, "columns": COLUMNS}
+    environment.filters["points"] = lambda value: answer.signed(value, True)
+    environment.globals |= {"say": words.say, "pair": words.pair, "has_words": words.has, "find_words": words.find, "columns": COLUMNS,
+                            "levels": levels(given["judge"])}
     style, script = (Markup(Path(page, name).read_text(encoding="utf-8")) for name in ("style.css", "script.js"))
     sheet = given["sheet"]
     groups = [(group, list(found)) for group, found in itertools.groupby(panels, key=lambda panel: panel["group"])]
     return environment.get_template("report.html.j2").render(panels=panels, groups=groups, dataset=given["dataset"], facts=given["facts"], sheet=sheet,
                                                              sheet_uri=Markup(sheet.uri()), style=style, script=script)
+
+
+def levels(judge):
+    """The judge's levels as text, those that are shares in percent."""
+    shares = {name: f"{100 * judge[name]:g}" for name in ("confidence", "kept", "erased", "gained")}
+    return {**shares, "share": f"{100 * judge['collapse_share']:g}", "rank": f"{judge['collapse_rank']:g}", "spread": f"{judge['collapse_spread']:g}"}
 
 
 def read_given(params, paths):
@@ -111,8 +118,7 @@ def read_given(params, paths):
     entry = read_params(params, "datasets", dataset)
     given = {"runs": runs, "policies": read_params(params, "views"), "dataset": dataset, "queries": read_params(params, "page", "queries"),
              "named_factors": list(dict.fromkeys([entry["main_factor"], entry["second_factor"]])),
-             "kept": read_params(params, "judge", "kept"), "room": read_params(params, "judge", "room"),
-             "claimed": read_params(params, "claims"),
+             "judge": read_params(params, "judge"), "claimed": read_params(params, "claims"),
              "relation_entries": {**read_params(params, "relations"), **read_params(params, "mined")}}
     named = {"relations": ["relations", "mined"], "transfers": ["transfers"]}  # the blocks of params.yaml whose names these inputs have
     for key, path in paths.items():
@@ -120,7 +126,7 @@ def read_given(params, paths):
     given["sheet"] = Sheet(given["images"].shape[-1])
     row = next((row for row in given["ledger"] if row["run"] in runs), None)
     given["facts"] = {"images": len(given["images"]), "test": row["n"] if row else "–", "seeds": row["seeds"] if row else "–", "runs": len(runs),
-                      "confidence": f"{100 * read_params(params, 'judge', 'confidence'):g}"}
+                      "confidence": f"{100 * given['judge']['confidence']:g}"}
     return given
 
 

@@ -40,7 +40,9 @@ def write_inputs(folder, side=8, **chosen):
     params = {"runs": {"untrained": {"objective": "untrained", "relation": "instance"},
                        "swap": {"objective": "simclr", "relation": "instance", "views": "swapped"}},
               "views": {"swapped": {"swap": 0.5}}, "dataset": "toys", "datasets": {"toys": {"main_factor": words["main"], "second_factor": words["second"]}},
-              "page": {"queries": 3}, "judge": {"kept": 0.8, "room": 0.1, "confidence": 0.95}, "transfers": {},
+              "page": {"queries": 3},
+              "judge": {"kept": 0.8, "erased": 0.2, "gained": 1.1, "room": 0.1, "confidence": 0.95, "collapse_rank": 1.5, "collapse_spread": 0.01,
+                        "collapse_share": 0.25}, "transfers": {},
               "relations": {"instance": {"kind": "instance"}}, "mined": {},
               "claims": {"hides": {"text": words["claim"], "is": "near", "margin": 0.3, "right": "chance", "allow": [],
                                    "left": {"run": "swap", "space": "h", "factor": words["second"], "probe": "knn"}}}}
@@ -69,8 +71,8 @@ def write_inputs(folder, side=8, **chosen):
     for name in ("probe", "geometry", "finetune"):  # their panels have a test of their own
         for run in params["runs"]:
             write_table(folder / f"{name}/{run}.csv", [], TIDY)
-    columns = ["run", "space", "effective_rank", "dimensions", "spread", "verdict", "collapsed_seeds", "seeds"]
-    write_table(folder / "collapse.csv", [dict(zip(columns, [run, space, 2.5, 4, 0.9, "dimensional", 1, 5], strict=True))
+    columns = ["run", "space", "effective_rank", "used", "dimensions", "spread", "verdict", "collapsed_seeds", "seeds"]
+    write_table(folder / "collapse.csv", [dict(zip(columns, [run, space, 2.5, 3, 4, 0.9, "dimensional", 1, 5], strict=True))
                                           for run in params["runs"] for space in ("h", "z")], columns)
     write_json(folder / "explain.json", EXPLAIN)
     images = generator.integers(0, 256, (8, 3, side, side), dtype=np.uint8)
@@ -95,3 +97,10 @@ def write_page(folder, **chosen):
 def block(text, name):
     """The JSON of a script block of a page."""
     return json.loads(text.split(f'id="{name}">')[1].split("</script>")[0])
+
+
+def tidy(probe, metric, values, **other):
+    """Rows of a tidy table, one a seed."""
+    common = {"run": "r", "space": "h", "factor": "shape", "probe": probe, "slice": "all", "metric": metric, "n": "9", "note": ""}
+    return [{**common, "seed": str(seed), "value": str(value), **other}
+            for seed, value in enumerate(values)]

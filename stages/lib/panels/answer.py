@@ -50,7 +50,8 @@ def answer(given):
                       "tiles": sheet_of_views(given, policy)[:3]})
     beside = [{"factor": factor, "chance": number(next(row["chance"] for row in rows if row["factor"] == factor)), "pixels": bare.get(factor)}
               for factor in factors]
-    return {"cards": found, "beside": beside, "reference": next((name for name in given["runs"] if name not in trained(given)), None)}
+    lost = any(run["dead"] or run["lost_seeds"] for card in found for one in card["factors"] for run in one["runs"])
+    return {"cards": found, "beside": beside, "collapsed": lost, "reference": next((name for name in given["runs"] if name not in trained(given)), None)}
 
 
 def positives(relation, given):
@@ -60,29 +61,31 @@ def positives(relation, given):
     return {"kind": entry["kind"], "by": factor or entry.get("run")}
 
 
-WORDS = ["loses", "loses part", "weakens", "lifts", "keeps", "differs", "unsure", "unread"]
+WORDS = ["loses", "loses open", "loses part", "weakens", "lifts", "keeps", "differs", "unsure", "unread"]
 
 
 def fate(rows, factor, given, dead=()):
     """What became of a factor in some runs (ledger rows): each before and after, and a word for what surely happened in most of them.
 
-    By the whole interval of a run's retention: lost if it lies below `kept` (partly, if the judge says so of all that lost it), kept if above, weakened
-    if it holds `kept` but lies below 1, lifted if the judge says gained. differs: one run surely keeps what another does not; unread: less than
-    `room` above guessing before training too. Runs in `dead` are shown but, beside others, not counted: a collapse is not the policy's doing.
+    By the whole interval of a run's retention: lost if it lies below `kept`, kept if above, weakened if it holds `kept` but lies below 1, lifted if the
+    judge says gained. Lost wholly if the judge says erased of most that lost it, in part if of all that partly is left, else open which. differs: one
+    run surely keeps what another does not; unread: less than `room` above guessing before training too. Runs in `dead` are shown but, beside others,
+    not counted: a collapse is not the policy's doing.
     """
-    kept, counted = given["kept"], [row for row in rows if row["run"] not in dead] or rows
+    kept, counted = given["judge"]["kept"], [row for row in rows if row["run"] not in dead] or rows
     ends = [(number(row["retention_low"]), number(row["retention_high"])) for row in counted]
     lost, kept_in = sum(high is not None and high < kept for _, high in ends), sum(low is not None and low > kept for low, _ in ends)
     counts = {"loses": lost, "weakens": sum(high is not None and high < 1 and low <= kept for low, high in ends),
               "lifts": sum(row["verdict"] == "gained" for row in counted), "keeps": kept_in,
-              "unread": sum(row["untrained"] != "" and float(row["untrained"]) - float(row["chance"]) < given["room"] for row in counted)}
+              "unread": sum(row["untrained"] != "" and float(row["untrained"]) - float(row["chance"]) < given["judge"]["room"] for row in counted)}
     word = "differs" if kept_in and counts["weakens"] else next((word for word, count in counts.items() if 2 * count > len(counted)), "unsure")
     count, means = counts.get(word), [number(row["mean"]) for row in counted]
     weakened = sum(shown_verdict(row, kept) == "weakened" for row in counted) if word == "loses" else 0
-    if word == "loses" and all(row["verdict"] == "partly" for row, (_, high) in zip(counted, ends, strict=True) if high is not None and high < kept):
-        word = "loses part"
+    if word == "loses":
+        how = [row["verdict"] for row, (_, high) in zip(counted, ends, strict=True) if high is not None and high < kept]
+        word = "loses" if 2 * how.count("erased") > lost else "loses part" if set(how) == {"partly"} else "loses open"
     return {"factor": factor, "word": word, "count": count, "weakened": weakened, "lost": lost, "kept": kept_in, "all": len(counted),
-            "low": min(means, default=None), "high": max(means, default=None), "before": number(counted[0]["untrained"]) if counted else None, "runs": [
+            "means": means, "before": number(counted[0]["untrained"]) if counted else None, "runs": [
                 {"run": row["run"], "verdict": shown_verdict(row, kept), "dead": row["run"] in dead, "counted": row in counted,
                  "lost_seeds": lost_seeds(given, row["run"], ("h",)), **{key: number(row[key]) for key in ("mean", "chance", "untrained")}} for row in rows]}
 
@@ -137,7 +140,7 @@ def ledger(given):
     rows, tables = given["ledger"], []
     for probe in [probe for probe in SCALE if any(row["probe"] == probe for row in rows)]:
         chosen = [row for row in rows if row["probe"] == probe]
-        cells = {(row["run"], row["space"], row["factor"]): cell_of(row, given["kept"]) for row in chosen}
+        cells = {(row["run"], row["space"], row["factor"]): cell_of(row, given["judge"]["kept"]) for row in chosen}
         factors = factors_in(chosen, given["named_factors"])
         spaces = [space for space in ("h", "z") if any(key[1] == space for key in cells)]
         lines = []
@@ -153,7 +156,8 @@ def ledger(given):
                                     for factor in factors for space in (spaces[:1] if wide else spaces)]})
         chances = {factor: next(cell["chance"] for key, cell in cells.items() if key[2] == factor) for factor in factors}
         tables.append({"probe": probe, "factors": [{"name": factor, "chance": chances[factor]} for factor in factors], "spaces": spaces, "lines": lines})
-    return {"tables": tables} if tables else None
+    lost = any(line["collapsed"] or line["lost_seeds"] for table in tables for line in table["lines"])
+    return {"tables": tables, "collapsed": lost} if tables else None
 
 
 def collapsed(given, name):
@@ -173,7 +177,10 @@ TRUE_WITHIN = {"above": lambda m: (m, math.inf), "below": lambda m: (-math.inf, 
 
 
 def claims(given):
-    """Each claim with its verdict, what it compares, and where its interval and its range of truth lie on a scale that all claims share, in percent."""
+    """Each claim with its verdict, what it compares, and where its interval and its range of truth lie on a scale that all claims share, in percent.
+
+    A difference of accuracies is shown in points, another as it is.
+    """
     if not given["claims"]:
         return None
     ends = [abs(value) for claim in given["claims"].values() for key in ("low", "high", "effect") if (value := claim[key]) is not None]
@@ -182,10 +189,12 @@ def claims(given):
     for name, claim in given["claims"].items():
         entry = given["claimed"][name]
         zone = TRUE_WITHIN[entry["is"]](entry["margin"])
+        points = entry["left"]["probe"] not in ("spread", "ridge")
         at = {"low": claim["low"], "effect": claim["effect"], "high": claim["high"], "from": max(zone[0], -reach), "to": min(zone[1], reach)}
         place = {key: None if value is None else round(50 + 50 * min(1, max(-1, value / reach)), 2) for key, value in at.items()}
         found.append({"name": name, **claim, "place": place,
-                      "zone": in_words(*zone),
+                      "points": points, "shown": [signed(claim[key], points) for key in ("effect", "low", "high")],
+                      "zone": in_words(*zone, 100 if points else 1),
                       "allowed": "," in claim["differs"] and not claim["confounded"],
                       "sides": [side(entry[key], given["named_factors"][0]) for key in ("left", "right")]})
     order = ["supported", "refuted", "unclear", "not testable", "not applicable"]
@@ -193,10 +202,15 @@ def claims(given):
     return {"claims": found, "counts": counts}
 
 
-def in_words(low, high):
-    """A range of differences, open at both ends: above, below or between, and its ends as text."""
+def signed(value, points):
+    """A difference as text with its sign, in points or as it is."""
+    return "–" if value is None else (f"{100 * value:+.1f}" if points else f"{value:+.3f}").replace("-", "−")
+
+
+def in_words(low, high, unit=1):
+    """A range of differences, open at both ends: above, below or between, and its ends, times `unit`, as text."""
     word = "above" if high == math.inf else "below" if low == -math.inf else "between"
-    return {"word": word, **{key: "0" if end == 0 else f"{end:+g}".replace("-", "−") for key, end in (("low", low), ("high", high))}}
+    return {"word": word, **{key: "0" if end == 0 else f"{unit * end:+g}".replace("-", "−") for key, end in (("low", low), ("high", high))}}
 
 
 def side(entry, main_factor):

@@ -1,4 +1,6 @@
 """Panels of further readouts, each from tidy tables of runs (dicts of strings): means over seeds, with the least and the most of them."""
+import math
+
 from stages.lib.charts import line_chart
 from stages.lib.panels.answer import cell_of, floors_last, lost_seeds, number, trained
 
@@ -22,7 +24,7 @@ def transformations(given):
     """Which transformation was applied, predicted from h and from z: a matrix of accuracies, runs by transformations."""
     rows = select(given["ledger"], probe="transformation")
     changes = list({row["factor"]: {"name": row["factor"], "chance": number(row["chance"])} for row in rows}.values())
-    cells = {(row["run"], row["space"], row["factor"]): cell_of(row, given["kept"]) for row in rows}
+    cells = {(row["run"], row["space"], row["factor"]): cell_of(row, given["judge"]["kept"]) for row in rows}
     lines = [{"run": name, "floor": name not in trained(given),
               "cells": [cells.get((name, space, change["name"])) for change in changes for space in ("h", "z")]}
              for name in floors_last(given) if any(key[0] == name for key in cells)]
@@ -95,13 +97,14 @@ def collapse(given):
         verdicts = {row["space"]: row for row in given["collapse"] if row["run"] == name}
         charts.append({"run": name, "chart": line_chart(lines, include=[0]),
                        "spaces": [{"space": space, "verdict": verdicts[space]["verdict"], "lost_seeds": lost_seeds(given, name, (space,)),
-                                   "rank": number(verdicts[space]["effective_rank"]), "size": int(float(verdicts[space]["dimensions"])),
+                                   "used": number(verdicts[space]["used"]), "rank": number(verdicts[space]["effective_rank"]),
+                                   "size": int(float(verdicts[space]["dimensions"])),
                                    "spread": number(verdicts[space]["spread"])} for space in ("h", "z")]})
     return {"charts": charts} if charts else None
 
 
 def budgets(given):
-    """Recall@k and few-shot accuracy of the main factor from h, and its accuracy where the whole encoder is trained on few labels."""
+    """Recall@k and few-shot accuracy of the main factor from h, and its accuracy where the whole encoder is trained on few labels; what guessing gives."""
     factor, names, labels = given["named_factors"][0], [], None
     found = {}
     for name in floors_last(given):
@@ -112,7 +115,20 @@ def budgets(given):
         names = list(dict.fromkeys([*names, *(row["probe"] for row in rows)]))
         found[name] = {**{probe: spread(select(rows, probe=probe)) for probe in names}, "finetune": spread(select(tuned, metric="accuracy"))}
     lines = [{"run": name, "cells": [cells.get(probe) for probe in [*names, *(["finetune"] if labels else [])]]} for name, cells in found.items()]
-    return {"factor": factor, "names": names, "labels": labels, "lines": lines} if names else None
+    columns = [*names, *(["finetune"] if labels else [])]
+    return {"factor": factor, "names": names, "labels": labels, "lines": lines, "guessing": guessing(given, factor, columns)} if names else None
+
+
+def guessing(given, factor, probes):
+    """What features that say nothing give of each probe: the share of the largest class; of Recall@k, how often one of k random others is of the same class."""
+    rows = select(next(iter(given["probe"].values())), probe="knn", space="h", factor=factor, metric="accuracy")
+    sizes = list({row["slice"]: int(row["n"]) for row in rows if row["slice"].startswith(f"{factor}=")}.values())
+    count, asking = sum(sizes), sum(size for size in sizes if size > 1)  # who is alone in its class does not ask
+
+    def hit(k):
+        missed = [size * math.prod((count - size - other) / (count - 1 - other) for other in range(min(k, count - 1))) for size in sizes if size > 1]
+        return 1 - sum(missed) / asking
+    return [None if not asking else hit(int(probe.removeprefix("recall@"))) if probe.startswith("recall@") else max(sizes) / count for probe in probes]
 
 
 def transfers(given):

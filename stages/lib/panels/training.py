@@ -61,7 +61,7 @@ def staleness(given):
                  for place, epoch in enumerate(chosen)]
         oldest = lines[-1]["points"][-1]
         moco = given["plans"][name].get("moco", {})
-        charts.append({"run": name, "chart": line_chart(lines, include=[1]), "epochs": chosen, "age": oldest[0], "cosine": oldest[1],
+        charts.append({"run": name, "chart": line_chart(lines, include=[0.9, 1]), "epochs": chosen, "age": oldest[0], "cosine": oldest[1],
                        "momentum": moco.get("key_momentum"), "queue": moco.get("queue")})
     return {"charts": charts} if charts else None
 
