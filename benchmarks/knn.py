@@ -1,6 +1,6 @@
 """Exact nearest neighbors, 20,000 queries in 200,000 rows of 128: ours, faiss IndexFlatIP, scikit-learn brute force: time, memory, identical neighbors.
 
-On all cores, and ours and faiss on one: the stages find neighbors in one-thread processes, a seed in each.
+On all cores, and ours and faiss on one: the stages find neighbors in one-thread processes.
 """
 import multiprocessing
 import resource

@@ -22,7 +22,7 @@ PANELS = {
     "views": ("looks", answer.views, ["preview"]), "neighbors": ("looks", looks.neighbors, ["maps", "images", "factor_rows"]),
     "map": ("looks", looks.space_map, ["maps", "images", "factor_rows"]),
     "transformations": ("tests", readouts.transformations, ["ledger"]), "interventions": ("tests", readouts.interventions, ["probe", "geometry"]),
-    "slices": ("tests", readouts.slices, ["probe", "ledger"]), "budgets": ("tests", readouts.budgets, ["probe", "finetune"]),
+    "slices": ("tests", readouts.slices, ["probe", "ledger"]), "budgets": ("tests", readouts.budgets, ["probe", "finetune", "ledger"]),
     "transfers": ("tests", readouts.transfers, ["transfers"]),
     "curves": ("training", training.curves, ["curves"]), "ranks": ("training", training.ranks, ["curves", "collapse"]),
     "collapse": ("training", readouts.collapse, ["geometry", "collapse"]), "pushes": ("training", readouts.pushes, ["geometry"]),
@@ -119,6 +119,7 @@ def read_given(params, paths):
     given = {"runs": runs, "policies": read_params(params, "views"), "dataset": dataset, "queries": read_params(params, "page", "queries"),
              "named_factors": list(dict.fromkeys([entry["main_factor"], entry["second_factor"]])),
              "judge": read_params(params, "judge"), "claimed": read_params(params, "claims"),
+             "intervened": read_params(params, "interventions"),
              "relation_entries": {**read_params(params, "relations"), **read_params(params, "mined")}}
     named = {"relations": ["relations", "mined"], "transfers": ["transfers"]}  # the blocks of params.yaml whose names these inputs have
     for key, path in paths.items():

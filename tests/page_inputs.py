@@ -40,9 +40,9 @@ def write_inputs(folder, side=8, **chosen):
     params = {"runs": {"untrained": {"objective": "untrained", "relation": "instance"},
                        "swap": {"objective": "simclr", "relation": "instance", "views": "swapped"}},
               "views": {"swapped": {"swap": 0.5}}, "dataset": "toys", "datasets": {"toys": {"main_factor": words["main"], "second_factor": words["second"]}},
-              "page": {"queries": 3},
-              "judge": {"kept": 0.8, "erased": 0.2, "gained": 1.1, "room": 0.1, "confidence": 0.95, "collapse_rank": 1.5, "collapse_spread": 0.01,
-                        "collapse_share": 0.25}, "transfers": {},
+              "page": {"queries": 3}, "interventions": {}, "transfers": {},
+              "judge": {"kept": 0.75, "erased": 0.15, "gained": 1.2, "room": 0.1, "confidence": 0.9, "collapse_rank": 1.6, "collapse_spread": 0.02,
+                        "collapse_share": 0.3},
               "relations": {"instance": {"kind": "instance"}}, "mined": {},
               "claims": {"hides": {"text": words["claim"], "is": "near", "margin": 0.3, "right": "chance", "allow": [],
                                    "left": {"run": "swap", "space": "h", "factor": words["second"], "probe": "knn"}}}}

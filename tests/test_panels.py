@@ -98,12 +98,13 @@ def test_a_difference_of_accuracies_is_told_in_points_and_another_as_it_is():
 
 
 def test_what_guessing_gives_follows_from_the_sizes_of_the_classes():
-    """Of classes of 3, 2 and 1 test images: the largest class is half; one of the 5 others is of the same class for (3 x 2 + 2 x 1) / 5 of the 5 that ask."""
+    """Of classes of 3, 2 and 1 test images: one of the 5 others is of the same class for (3 x 2 + 2 x 1) / 5 of the 5 that ask; who is alone does not ask."""
     rows = [row for name, n in (("a", "3"), ("b", "2"), ("c", "1")) for row in tidy("knn", "accuracy", [0.5, 0.5], slice=f"shape={name}", n=n)]
-    given = {"probe": {"r": rows}}
+    ledger = [{"run": "r", "space": "h", "factor": "shape", "probe": "finetune", "chance": "0.25"}]
+    given = {"probe": {"r": rows}, "ledger": ledger}
     found = readouts.guessing(given, "shape", ["recall@1", "recall@2", "recall@9", "few_shot@1", "finetune"])
-    assert found == pytest.approx([(3 * 2 / 5 + 2 * 1 / 5) / 5, 1 - (3 * 3 / 5 * 2 / 4 + 2 * 4 / 5 * 3 / 4) / 5, 1, 0.5, 0.5])
-    assert readouts.guessing({"probe": {"r": []}}, "shape", ["recall@1"]) == [None]
+    assert found == pytest.approx([(3 * 2 / 5 + 2 * 1 / 5) / 5, 1 - (3 * 3 / 5 * 2 / 4 + 2 * 4 / 5 * 3 / 4) / 5, 1, 1 / 3, 0.25])
+    assert readouts.guessing({"probe": {"r": []}, "ledger": []}, "shape", ["recall@1", "few_shot@1", "finetune"]) == [None, None, None]
 
 
 def test_a_relation_says_what_it_takes_for_the_same():
@@ -157,7 +158,8 @@ def test_a_number_colors_the_map_by_fifths_of_its_range():
 
 
 def test_flips_movement_and_the_fall_on_held_out_images_are_means_over_seeds_with_their_range():
-    given = {"runs": {"r": {}}, "plans": {"r": {"objective": "simclr"}}, "named_factors": ["shape"], "judge": {"kept": 0.8},
+    given = {"runs": {"r": {}}, "plans": {"r": {"objective": "simclr"}}, "named_factors": ["shape"],
+             "judge": {"kept": 0.8}, "intervened": {"gray": {"factor": "shape"}, "dim": {}},
              "ledger": [{"run": "r", "space": "h", "factor": "shape", "probe": "knn", "val": "0.95"}],
              "probe": {"r": [*tidy("knn", "flips", [0.25, 0.75], slice="intervention=gray"), *tidy("knn", "accuracy", [0.9, 0.7]),
                              *tidy("knn", "accuracy", [0.4, 0.6], slice="held_out"), *tidy("knn", "accuracy", [1, 0.8], slice="not_held_out"),
@@ -166,6 +168,7 @@ def test_flips_movement_and_the_fall_on_held_out_images_are_means_over_seeds_wit
              "geometry": {"r": [*tidy("movement", "moved", [0.1, 0.3], slice="intervention=gray", factor=""),
                                 *tidy("movement", "moved", [0.5, 0.5], slice="two images", factor="")]}}
     (gray, views, images) = readouts.interventions(given)["runs"][0]["lines"]
+    assert (gray["changed"], views["changed"], readouts.interventions(given)["changed"]) == ([True], [False], True)
     assert gray["cells"][0]["flips"] == [{"mean": 0.5, "low": 0.25, "high": 0.75}] and gray["cells"][0]["moved"]["mean"] == pytest.approx(0.2)
     assert images["yardstick"] and images["cells"][0]["moved"]["mean"] == 0.5 and views["cells"][0]["moved"] is None
     line = readouts.slices(given)["lines"][0]

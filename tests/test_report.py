@@ -26,9 +26,23 @@ def at_the_root(monkeypatch):
 
 def test_the_levels_of_the_judge_stand_in_the_legend(tmp_path):
     _, text = write_page(tmp_path)
-    for said in ("in percent of what it was before training", "between 20 and 80\u00a0%", "below 80\u00a0%; perhaps below 20\u00a0%", "above 110\u00a0%",
-                 "spread below 0.01", "effective rank below 1.5", "fewer than 25\u00a0% of the dimensions"):
-        assert said in re.sub("<[^>]+>", "", text), said
+    parts = {part.split('"')[0]: re.sub("<[^>]+>", "", part) for part in text.split('<section id="')}
+    for said, panels in (("in percent of what it was before training. Where the whole 90\u00a0% interval", ["answer", "ledger"]),
+                         ("between 15 and 75\u00a0%", ["answer", "ledger"]), ("below 75\u00a0%; perhaps below 15\u00a0%", ["answer", "ledger"]),
+                         ("above 120\u00a0%", ["answer", "ledger"]), ("spread below 0.02", ["answer", "ledger", "collapse"]),
+                         ("effective rank below 1.6", ["answer", "ledger", "collapse"]), ("fewer than 30\u00a0% of the dimensions", ["collapse"])):
+        assert [panel for panel, words in parts.items() if said in words] == panels, said
+
+
+def test_runs_that_share_views_stand_side_by_side_in_short(tmp_path):
+    paths = write_inputs(tmp_path)
+    inputs = {key: paths[key] for key in ("ledger", "plans", "preview", "images", "collapse")}
+    given = read_given(paths["params"], inputs)
+    for table in (given["runs"], given["plans"]):
+        table["other"] = table["swap"]
+    for table in (given["ledger"], given["collapse"]):
+        table += [{**row, "run": "other", **({"mean": "0.6"} if "mean" in row else {})} for row in table if row["run"] == "swap"]
+    assert "90 → 70, 60\u00a0%" in render(paths["page"], given, show_panels(given, inputs)).replace(" %", "\u00a0%")
 
 
 def test_a_small_image_is_its_own_tile_pixel_by_pixel_and_a_large_one_is_shrunk():
@@ -120,7 +134,9 @@ def test_panels_of_further_readouts_appear_with_their_tables_and_show_their_numb
     inputs["factor_rows"] = paths["factors"]
     given = read_given(paths["params"], inputs)
     given["ledger"] += [{**row, "factor": "rotation", "probe": "transformation", "chance": "0.25"} for row in given["ledger"] if row["factor"] == "color"]
+    given["intervened"] = {"gray": {"factor": "shape"}}
     probe = [*tidy("knn", "flips", [0.11, 0.33], slice="intervention=gray"), *tidy("knn", "accuracy", [0.9, 0.7]),
+             *(row for name in ("round", "square") for row in tidy("knn", "accuracy", [1, 1], slice=f"shape={name}", n="4")),
              *tidy("knn", "accuracy", [0.4, 0.6], slice="rarest"), *tidy("recall@5", "hit_rate", [0.44, 0.44]), *tidy("few_shot@10", "accuracy", [0.77, 0.77])]
     geometry = [*tidy("movement", "moved", [0.125, 0.125], slice="two views", factor=""),
                 *tidy("collapse", "variance_share", [0.8], slice="dimension=1", factor=""),
@@ -138,6 +154,8 @@ def test_panels_of_further_readouts_appear_with_their_tables_and_show_their_numb
                          "slices": "<b>50</b> <small>40–60</small>", "budgets": "<b>66</b>", "explain": "(0, 2) → (0.2, 2.2)",
                          "transfers": "+12.5", "collapse": "dimensional collapse", "pushes": "60\u00a0% of the push on 25\u00a0%"}.items():
         assert shown in parts[panel], panel
+    assert re.search(r'class="number flips changed"[^>]*>\s*<b>22</b>', parts["interventions"]) and "own-key" in parts["interventions"]
+    assert '<td class="number">100</td><td class="number">50</td><td class="number">–</td>' in parts["budgets"]
 
 
 def test_a_transfer_of_params_is_read_from_its_table_and_without_any_there_is_no_panel(tmp_path):

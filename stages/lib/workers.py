@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import threading
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from types import SimpleNamespace
 
@@ -21,7 +21,7 @@ _work = None  # inherited by the forked workers: a closure cannot be sent to the
 def over_seeds(work, seeds, steps, label):
     """[work(seed) for seed in seeds], in processes as `workers_for` has them; a bar over `steps` steps per seed on a terminal.
 
-    The first exception of a worker is raised here and ends the others. Fork before the first tensor operation.
+    The first worker that raises ends the others, and its exception is raised here once all are gone. Fork before the first tensor operation.
     """
     global _work
     _work = work
@@ -37,8 +37,10 @@ def over_seeds(work, seeds, steps, label):
             futures = [pool.submit(_call, seed) for seed in seeds]
             if queue:
                 listener.start()
-            return [future.result() for future in futures]
+            wait(futures, return_when=FIRST_EXCEPTION)
+            return [future.result() for future in futures if future.done()]  # all of them, or one raises
         except BrokenProcessPool:
+            pool.shutdown()
             raise Refused(f"{label}: a worker process was killed (out of memory?); nothing was written") from None
         except BaseException:
             for process in list(pool._processes.values()):

@@ -94,7 +94,7 @@ def raises(seed):
 def test_a_worker_ends_when_asked_at_any_moment(monkeypatch, work, moment):
     """It must not come back for another seed, deaf to signals: where all share one queue the stage would wait for it for ever."""
     def ask(number, handler, truly=signal.signal):
-        if moment == "after the work" and handler == signal.SIG_DFL:
+        if moment == "after the work" and (number, handler) == (signal.SIGTERM, signal.SIG_DFL):
             os.kill(os.getpid(), signal.SIGTERM)
         before = truly(number, handler)
         if moment == "before the work" and handler == workers._end:
@@ -121,6 +121,32 @@ def ended(monkeypatch, work):
     forked.join(30)
     forked.kill()
     return forked.exitcode
+
+
+SLOW = """
+import multiprocessing, os, time
+from stages.lib.stage import Refused
+from stages.lib.workers import over_seeds
+
+os.sched_getaffinity = lambda process: {0, 1}
+
+def work(seed):
+    try:
+        time.sleep(0.3 if seed else 60)
+        raise Refused(f"seed {seed} failed")
+    finally:
+        time.sleep(0.5)
+
+started = time.monotonic()
+try:
+    over_seeds(work, [0, 1], 0, "seeds")
+except Refused as refusal:
+    print(refusal, time.monotonic() - started < 30, multiprocessing.active_children())
+"""
+
+
+def test_the_first_seed_that_fails_is_raised_without_waiting_for_those_before_it_and_when_all_workers_are_gone():
+    assert call(sys.executable, "-c", SLOW, cwd=ROOT).stdout == "seed 1 failed True []\n"
 
 
 FAULTS = """

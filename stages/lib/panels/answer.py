@@ -67,10 +67,10 @@ WORDS = ["loses", "loses open", "loses part", "weakens", "lifts", "keeps", "diff
 def fate(rows, factor, given, dead=()):
     """What became of a factor in some runs (ledger rows): each before and after, and a word for what surely happened in most of them.
 
-    By the whole interval of a run's retention: lost if it lies below `kept`, kept if above, weakened if it holds `kept` but lies below 1, lifted if the
-    judge says gained. Lost wholly if the judge says erased of most that lost it, in part if of all that partly is left, else open which. differs: one
-    run surely keeps what another does not; unread: less than `room` above guessing before training too. Runs in `dead` are shown but, beside others,
-    not counted: a collapse is not the policy's doing.
+    By the whole interval of a run's retention: lost if it lies below `kept`, kept if above, weakened if it holds `kept` but lies below 1, lifted if
+    the judge says gained. Lost wholly if the judge says erased of most that lost it, in part if of all that partly is left, else some of both or open
+    which. differs: one run surely keeps what another does not; unread: less than `room` above guessing before training too. Runs in `dead` are shown
+    but, beside others, not counted: a collapse is not the policy's doing.
     """
     kept, counted = given["judge"]["kept"], [row for row in rows if row["run"] not in dead] or rows
     ends = [(number(row["retention_low"]), number(row["retention_high"])) for row in counted]
@@ -132,7 +132,7 @@ def cell_of(row, surely_kept):
     mean, chance = number(row["mean"]), number(row["chance"])
     kept = (mean - chance) / (1 - chance) if chance < 1 else 0
     return {"mean": mean, "low": number(row["low"]), "high": number(row["high"]), "chance": chance, "kept": round(min(1, max(0, kept)), 3),
-            "verdict": shown_verdict(row, surely_kept), "note": row["note"], "n": row["n"], "seeds": row["seeds"], "retention": number(row["retention"])}
+            "verdict": shown_verdict(row, surely_kept)}
 
 
 def ledger(given):

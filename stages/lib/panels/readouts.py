@@ -32,19 +32,23 @@ def transformations(given):
 
 
 def interventions(given):
-    """By run: how often a prediction flips (kNN), and how far h and z move, when one thing is changed, beside two views and two images."""
-    runs = []
+    """By run: how often a prediction flips (kNN), and how far h and z move, when one thing is changed, beside two views and two images.
+
+    changed: for each factor whether an intervention draws the images anew with another value of it.
+    """
+    runs, redrawn = [], {name: entry.get("factor") for name, entry in given["intervened"].items()}
     for name in floors_last(given):
         flips, moved = select(given["probe"][name], probe="knn", metric="flips"), select(given["geometry"][name], probe="movement", metric="moved")
         factors = [factor for factor in given["named_factors"] if select(flips, factor=factor)]
         lines = []
         for change in [*(f"intervention={name}" for name in after(flips, "intervention=")), "two views", "two images"]:
-            lines.append({"change": change.removeprefix("intervention="), "yardstick": not change.startswith("intervention="),
+            plain = change.removeprefix("intervention=")
+            lines.append({"change": plain, "changed": [redrawn.get(plain) == factor for factor in factors], "yardstick": plain == change,
                           "cells": [{"space": space, "flips": [spread(select(flips, slice=change, space=space, factor=factor)) for factor in factors],
                                      "moved": spread(select(moved, slice=change, space=space))} for space in ("h", "z")]})
         if flips:
             runs.append({"run": name, "factors": factors, "lines": lines})
-    return {"runs": runs} if runs else None
+    return {"runs": runs, "changed": any(any(line["changed"]) for entry in runs for line in entry["lines"])} if runs else None
 
 
 def slices(given):
@@ -120,7 +124,8 @@ def budgets(given):
 
 
 def guessing(given, factor, probes):
-    """What features that say nothing give of each probe: the share of the largest class; of Recall@k, how often one of k random others is of the same class."""
+    """What features that say nothing give of each probe: of Recall@k, how often one of k random others is of the same class; of a few labels a class, which
+    do not tell how common it is, one of the test images' classes; fine-tuned, the ledger's chance."""
     rows = select(next(iter(given["probe"].values())), probe="knn", space="h", factor=factor, metric="accuracy")
     sizes = list({row["slice"]: int(row["n"]) for row in rows if row["slice"].startswith(f"{factor}=")}.values())
     count, asking = sum(sizes), sum(size for size in sizes if size > 1)  # who is alone in its class does not ask
@@ -128,7 +133,9 @@ def guessing(given, factor, probes):
     def hit(k):
         missed = [size * math.prod((count - size - other) / (count - 1 - other) for other in range(min(k, count - 1))) for size in sizes if size > 1]
         return 1 - sum(missed) / asking
-    return [None if not asking else hit(int(probe.removeprefix("recall@"))) if probe.startswith("recall@") else max(sizes) / count for probe in probes]
+    chance = next((number(row["chance"]) for row in select(given["ledger"], probe="finetune", space="h", factor=factor)), None)
+    return [chance if probe == "finetune" else None if not asking else hit(int(probe.removeprefix("recall@"))) if probe.startswith("recall@")
+            else 1 / len(sizes) for probe in probes]
 
 
 def transfers(given):

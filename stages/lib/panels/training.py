@@ -42,7 +42,7 @@ def ranks(given):
         if points:
             chart = line_chart([{"points": [(points[0][0], size), (points[-1][0], size)], "kind": "reference"}, *seeds_and_mean(rows, "z_rank")], include=[0])
             spread = line_chart(seeds_and_mean(rows, "z_spread"), include=[0, 1])
-            charts.append({"run": name, "chart": chart, "last": points[-1][1], "size": size, "collapsed": bool(collapsed(given, name)),
+            charts.append({"run": name, "chart": chart, "last": points[-1][1], "size": size, "collapsed": "z" in collapsed(given, name),
                            "lost_seeds": lost_seeds(given, name, ("z",)),
                            "spread": spread, "last_spread": mean_by(rows, "epoch", "z_spread")[-1][1]})
     return {"charts": charts} if charts else None
