@@ -125,10 +125,13 @@ def run_all(pages, folder):
             line = line.replace(words, other.format(folder=folder, server=address))
         print(f"{page}: {command}", flush=True)
         start = time.monotonic()
-        done = subprocess.run(["bash", "-c", line], cwd=project, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        results.append((page, command, time.monotonic() - start, done.returncode))
-        if done.returncode:
-            print(f"{done.stdout[-3000:]}\nended with {done.returncode}", flush=True)
+        with tempfile.TemporaryFile("w+") as output:  # not a pipe, which a process that is left behind (`dvc queue start`) would keep open
+            code = subprocess.run(["bash", "-c", line], cwd=project, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT).returncode
+            output.seek(0)
+            printed = output.read()
+        results.append((page, command, time.monotonic() - start, code))
+        if code:
+            print(f"{printed[-3000:]}\nended with {code}", flush=True)
     server.stop()
     subprocess.run(["dvc", "queue", "stop", "--kill"], cwd=project)
     return results

@@ -3,6 +3,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -58,11 +59,17 @@ def copy_project(folder):
 
 
 def call(*command, cwd, check=True, **environment):
-    """Run a command as a person would in the project's environment; output as text."""
+    """Run a command as a person would in the project's environment; output as text.
+
+    Its output goes through files: a process that it leaves behind, as `dvc queue start` does, keeps a pipe open and would hold up who reads it.
+    """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org", "GIT_COMMITTER_NAME": "t",
                    "GIT_COMMITTER_EMAIL": "t@example.org", "DVC_NO_ANALYTICS": "1", **environment}
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
+        done = subprocess.run(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
+        stdout.seek(0), stderr.seek(0)
+        done.stdout, done.stderr = stdout.read(), stderr.read()
     if check and done.returncode:
         raise AssertionError(f"{' '.join(command)} ended with {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
     return done

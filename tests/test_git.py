@@ -68,12 +68,15 @@ def test_experiments_in_other_folders_and_two_at_once_from_the_queue_find_images
     call("dvc", "exp", "run", "--temp", "-S", "datasets.pics.split.seed=7", "split@pics", cwd=clone)
     call("dvc", "exp", "run", "--queue", "-S", "datasets.pics.split.seed=8,9", "split@pics", cwd=clone)
     call("dvc", "queue", "start", "-j", "2", cwd=clone)
-    for _ in range(100):
-        status = call("dvc", "queue", "status", cwd=clone).stdout
-        if status.count("Success") == 2 and "0 active" in status or "Failed" in status:
-            break
-        time.sleep(1)
-    assert status.count("Success") == 2, status
+    try:
+        for _ in range(100):
+            status = call("dvc", "queue", "status", cwd=clone).stdout
+            if status.count("Success") == 2 or "Failed" in status:
+                break
+            time.sleep(1)
+        assert status.count("Success") == 2, status
+    finally:
+        call("dvc", "queue", "stop", "--kill", cwd=clone)
     refs = [ref for ref in call("git", "for-each-ref", "refs/exps", "--format=%(refname)", cwd=clone).stdout.split() if ref.count("/") == 4]
     splits = {}
     for ref in refs:

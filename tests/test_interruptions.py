@@ -107,6 +107,13 @@ def test_ctrl_c_ends_stage_and_workers_with_one_line():
     assert left(stage.pid) == []
 
 
+def test_what_a_command_leaves_running_does_not_hold_up_who_called_it():
+    started = time.monotonic()
+    left_running = int(call("sh", "-c", "sleep 60 & echo $!", cwd=ROOT).stdout)
+    assert time.monotonic() - started < 30
+    os.kill(left_running, signal.SIGKILL)
+
+
 def test_a_worker_that_dies_is_told_in_one_line():
     with pytest.raises(Refused, match="sleep: a worker process was killed"):
         over_seeds(lambda seed: os.kill(os.getpid(), signal.SIGKILL), [1, 2], 1, "sleep")
