@@ -96,7 +96,7 @@ def render(page, given, panels):
     environment = Environment(loader=FileSystemLoader(page), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["percent"] = lambda value: "–" if value is None else f"{round(100 * value)}".replace("-", "−")
     environment.filters["tenths"] = lambda value: "–" if value is None else f"{100 * value:.1f}".replace("-", "−")
-    environment.filters["points"] = lambda value: answer.signed(value, True)
+    environment.filters["signed"] = answer.signed
     environment.globals |= {"say": words.say, "pair": words.pair, "has_words": words.has, "find_words": words.find, "columns": COLUMNS,
                             "levels": levels(given["judge"])}
     style, script = (Markup(Path(page, name).read_text(encoding="utf-8")) for name in ("style.css", "script.js"))

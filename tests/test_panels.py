@@ -93,8 +93,8 @@ def test_a_difference_of_accuracies_is_told_in_points_and_another_as_it_is():
     given = {"claims": dict.fromkeys(probes, claim), "named_factors": ["shape"],
              "claimed": {name: {**entry, "left": {"run": "r", "space": "z", "probe": probe}} for name, probe in probes.items()}}
     found = answer.claims(given)["claims"]
-    assert [(one["points"], one["shown"], one["zone"]["high"]) for one in found] == [
-        (True, ["+6.2", "−1.0", "–"], "+3"), (False, ["+0.062", "−0.010", "–"], "+0.03"), (False, ["+0.062", "−0.010", "–"], "+0.03")]
+    assert [(one["points"], one["zone"]["high"]) for one in found] == [(True, "+3"), (False, "+0.03"), (False, "+0.03")]
+    assert [[answer.signed(value, points) for value in (0.0625, -0.01, None)] for points in (True, False)] == [["+6.2", "−1.0", "–"], ["+0.062", "−0.010", "–"]]
 
 
 def test_what_guessing_gives_follows_from_the_sizes_of_the_classes():

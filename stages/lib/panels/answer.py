@@ -193,7 +193,7 @@ def claims(given):
         at = {"low": claim["low"], "effect": claim["effect"], "high": claim["high"], "from": max(zone[0], -reach), "to": min(zone[1], reach)}
         place = {key: None if value is None else round(50 + 50 * min(1, max(-1, value / reach)), 2) for key, value in at.items()}
         found.append({"name": name, **claim, "place": place,
-                      "points": points, "shown": [signed(claim[key], points) for key in ("effect", "low", "high")],
+                      "points": points,
                       "zone": in_words(*zone, 100 if points else 1),
                       "allowed": "," in claim["differs"] and not claim["confounded"],
                       "sides": [side(entry[key], given["named_factors"][0]) for key in ("left", "right")]})
